@@ -1,0 +1,1 @@
+"""What every other room stands on: errors, source spans, settings, dtypes and the record types."""

@@ -1,0 +1,76 @@
+"""Every error a user can meet, with where, what was found, what was expected and what to do."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wia_compiler.base.source import Source, Span
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One fault in a source: lower-case message without a full stop, and a hint that says what to do."""
+
+    message: str
+    span: Span | None = None
+    hint: str | None = None
+    source: Source | None = None
+
+    def render(self) -> str:
+        """The message with the line it is about and carets under the span."""
+        if self.span is None or self.source is None:
+            lines = [f"error: {self.message}"]
+        else:
+            lines = [
+                f"error: {self.message}",
+                f"  --> {self.source.name}:{self.span.line}:{self.span.column}",
+                *_excerpt(self.source, self.span),
+            ]
+        if self.hint is not None:
+            lines.append(f"  help: {self.hint}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.render()
+
+
+def _excerpt(source: Source, span: Span) -> list[str]:
+    text = source.line(span.line).replace("\t", " ")
+    gutter = max(4, len(str(span.line)))
+    end = span.end_column if span.end_line == span.line else len(text) + 1
+    padding = " " * _width(text[: span.column - 1])
+    carets = "^" * max(1, _width(text[span.column - 1 : end - 1]))
+    return [f"{span.line:{gutter}} | {text}", f"{'':{gutter}} | {padding}{carets}"]
+
+
+def _width(text: str) -> int:
+    """Columns that ``text`` takes in a fixed-width font: Korean and other wide characters take two."""
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+class WiaError(Exception):
+    """The base of all errors raised for the user; IPython shows its message and no frames of ours."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]
+
+
+class CompileError(WiaError):
+    """A program that cannot be compiled; ``diagnostics`` holds every fault that was found."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]):
+        self.diagnostics = tuple(diagnostics)
+        super().__init__("\n\n".join(diagnostic.render() for diagnostic in self.diagnostics))
+
+    def _render_traceback_(self) -> list[str]:
+        return str(self).split("\n")
+
+
+class ArgumentError(WiaError):
+    """A value given to a call that the callee cannot take: names the parameter, what came and what was expected."""
+
+
+class TargetError(WiaError):
+    """Something a target needs is missing or failed; the message holds the command that brings it or reproduces it."""

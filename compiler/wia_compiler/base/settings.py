@@ -1,0 +1,58 @@
+"""Every environment variable that the project reads, typed, in one place."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import platformdirs
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the environment says; ``Settings.read()`` takes it anew at each call.
+
+    ``WIA_CACHE_DIR``       folder of compiled kernels (default: the user's cache folder)
+    ``WIA_CACHE_SIZE``      bytes that folder may hold, with an optional K, M or G (default 1G)
+    ``WIA_NUM_THREADS``     threads of a CPU kernel (default 1)
+    ``WIA_DOT``             the Graphviz ``dot`` to draw graphs with (default: found, or built in)
+    ``WIA_NOTEBOOK_STATIC`` 1 shows HTML instead of widgets
+    ``WIA_VERIFY``          1 verifies the IR after every pass
+    """
+
+    cache_dir: Path
+    cache_size_bytes: int
+    num_threads: int
+    dot: str | None
+    notebook_static: bool
+    verify: bool
+
+    @staticmethod
+    def read() -> Settings:
+        """The settings of this moment; a value that cannot be read raises ``ValueError`` naming it."""
+        environment = os.environ
+        cache_dir = environment.get("WIA_CACHE_DIR") or platformdirs.user_cache_dir("wia-notebook")
+        return Settings(
+            cache_dir=Path(cache_dir).expanduser(),
+            cache_size_bytes=_size("WIA_CACHE_SIZE", environment.get("WIA_CACHE_SIZE") or "1G"),
+            num_threads=_positive("WIA_NUM_THREADS", environment.get("WIA_NUM_THREADS") or "1"),
+            dot=environment.get("WIA_DOT") or None,
+            notebook_static=environment.get("WIA_NOTEBOOK_STATIC", "0") not in ("", "0"),
+            verify=environment.get("WIA_VERIFY", "0") not in ("", "0"),
+        )
+
+
+def _size(name: str, text: str) -> int:
+    units = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+    number, unit = (text[:-1], units[text[-1].upper()]) if text[-1].upper() in units else (text, 1)
+    try:
+        return int(float(number) * unit)
+    except ValueError:
+        raise ValueError(f"{name}={text!r}: expected a number of bytes such as 500M or 1G") from None
+
+
+def _positive(name: str, text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise ValueError(f"{name}={text!r}: expected a whole number from 1")
+    return int(text)

@@ -1,0 +1,64 @@
+"""Where an op came from: tokens and source spans, carried in MLIR locations through every pass.
+
+Every op that the front end makes gets a token, unique in its module, beside the span of the
+source text. A pass that makes an op from others gives it ``merge_locations`` of them. Two ops of
+different stages are related when they share a token; that is how ``OpRow.origins`` comes about.
+In MLIR text one origin is ``loc("7|3:5-3:17")``, several are ``loc(fused["…", "…"])``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import FusedLoc, LocationAttr, NameLoc, NoneAttr, StringAttr, UnknownLoc
+from xdsl.ir import Operation
+
+from wia_compiler.base.source import Span
+
+
+class Origin(NamedTuple):
+    """One op of the front end: its token and the text it was written as."""
+
+    token: int
+    span: Span | None
+
+    def __str__(self) -> str:
+        return f"{self.token}|{self.span if self.span is not None else ''}"
+
+
+def location(*origins: Origin) -> LocationAttr:
+    """The location that holds these origins, in order, each once."""
+    unique = list(dict.fromkeys(origins))
+    if not unique:
+        return UnknownLoc()
+    names = [NameLoc(StringAttr(str(origin)), NoneAttr()) for origin in unique]
+    return names[0] if len(names) == 1 else FusedLoc(names, NoneAttr())
+
+
+def origins_of(op: Operation) -> tuple[Origin, ...]:
+    """The origins an op's location holds; empty for an unknown location."""
+    return _origins(op.location)
+
+
+def merge_locations(ops: Iterable[Operation]) -> LocationAttr:
+    """The location of an op that was made from ``ops``."""
+    return location(*(origin for op in ops for origin in origins_of(op)))
+
+
+def spans_of(op: Operation) -> tuple[Span, ...]:
+    """The source spans of an op, in order, each once."""
+    spans = (origin.span for origin in origins_of(op))
+    return tuple(dict.fromkeys(span for span in spans if span is not None))
+
+
+def _origins(attribute: object) -> tuple[Origin, ...]:
+    match attribute:
+        case NameLoc():
+            token, _, span = attribute.desc.data.partition("|")
+            return (Origin(int(token), Span.parse(span) if span else None),)
+        case FusedLoc():
+            locations: Iterable[object] = attribute.locations  # pyright: ignore[reportAssignmentType]
+            return tuple(origin for part in locations for origin in _origins(part))
+        case _:
+            return ()

@@ -1,0 +1,77 @@
+"""IR to MLIR text and back, with every dialect the project uses."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+from xdsl.context import Context
+from xdsl.dialects import arith, builtin, cf, func, gpu, math, memref, scf, vector
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from wia_compiler.dialects.tile import Tile
+from wia_compiler.dialects.wia.ops import Wia
+
+_DIALECTS = (
+    builtin.Builtin,
+    arith.Arith,
+    cf.Cf,
+    func.Func,
+    gpu.GPU,
+    math.Math,
+    memref.MemRef,
+    scf.Scf,
+    vector.Vector,
+    Wia,
+    Tile,
+)
+
+
+def context() -> Context:
+    """A fresh xDSL context that knows every dialect of every level."""
+    made = Context()
+    for dialect in _DIALECTS:
+        made.load_dialect(dialect)
+    return made
+
+
+def print_ir(op: Operation, *, locations: bool = False) -> str:
+    """The MLIR text of an op; ``locations`` adds ``loc(…)`` after each op."""
+    stream = StringIO()
+    Printer(stream, print_debuginfo=locations).print_op(op)
+    return stream.getvalue()
+
+
+class _CountingStream(StringIO):
+    """A text stream that knows on which line (from 1) it stands."""
+
+    line = 1
+
+    def write(self, text: str, /) -> int:
+        self.line += text.count("\n")
+        return super().write(text)
+
+
+class LinePrinter(Printer):
+    """A printer that also notes the line (from 1) on which each op begins."""
+
+    def __init__(self) -> None:
+        self._counting = _CountingStream()
+        super().__init__(self._counting)
+        self.lines: dict[Operation, int] = {}
+
+    def print_op(self, op: Operation) -> None:
+        self.lines[op] = self._counting.line
+        super().print_op(op)
+
+    @property
+    def text(self) -> str:
+        """What was printed so far."""
+        return self._counting.getvalue()
+
+
+def parse_ir(text: str, name: str = "<ir>") -> ModuleOp:
+    """The module that an MLIR text holds; xDSL's ``ParseError`` says where it is wrong."""
+    return Parser(context(), text, name).parse_module()

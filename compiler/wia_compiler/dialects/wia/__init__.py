@@ -1,0 +1,1 @@
+"""The high level: tensor ops of the ``wia`` dialect, one declaration each."""

@@ -1,0 +1,118 @@
+"""What one op of the language is: parameters, shape and dtype rule, cost and documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+from wia_compiler.base.record import Family
+from wia_compiler.dialects.types import TensorSpec, Value
+
+ParameterKind = Literal["tensor", "tensors", "optional_tensor", "attribute"]
+
+
+class Required(Enum):
+    """The default of a parameter that has none."""
+
+    REQUIRED = "required"
+
+
+REQUIRED = Required.REQUIRED
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of an op, named, ordered and defaulted as in PyTorch's functional API.
+
+    ``tensor`` is an operand, ``tensors`` any number of them (last), ``optional_tensor`` an operand
+    that may be left out, ``attribute`` a constant of the language. ``aliases`` are other names
+    that a call may use for it (``axis`` for ``dim``).
+    """
+
+    name: str
+    kind: ParameterKind = "tensor"
+    default: Value | Required = REQUIRED
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The tensor operands of one call by parameter name; absent optional ones are missing."""
+
+    by_name: Mapping[str, TensorSpec]
+    rest: tuple[TensorSpec, ...] = ()
+
+    def __getitem__(self, name: str) -> TensorSpec:
+        return self.by_name[name]
+
+    def get(self, name: str) -> TensorSpec | None:
+        """The operand of that name, or ``None`` where the call left it out."""
+        return self.by_name.get(name)
+
+    @property
+    def all(self) -> tuple[TensorSpec, ...]:
+        """Every operand in parameter order."""
+        return (*self.by_name.values(), *self.rest)
+
+
+Attributes = Mapping[str, Value]
+Infer = Callable[[Operands, Attributes], TensorSpec]
+Flops = Callable[[Operands, Attributes, TensorSpec], int]
+
+
+class InferenceError(Exception):
+    """Shapes, dtypes or attributes that an op cannot take; ``hint`` says what to do.
+
+    Rules raise it with the labels of the operands in the message; the pass that infers shapes
+    turns it into a diagnostic at the op's place in the source.
+    """
+
+    def __init__(self, message: str, hint: str | None = None):
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+@dataclass(frozen=True)
+class OpDeclaration:
+    """One op: everything the compiler and its documentation need to know of it.
+
+    ``operator`` is how the language also spells it (``+``). ``literal_operands`` are parameters
+    that may be a number literal, which then takes the dtype of the other operands. ``primitive``
+    ops are those that the mid level can express; the others are decomposed into them. ``flops``
+    counts floating-point or integer operations, with the convention in its family's file.
+    """
+
+    name: str
+    family: Family
+    parameters: tuple[Parameter, ...]
+    infer: Infer
+    flops: Flops
+    doc: str
+    operator: str | None = None
+    literal_operands: tuple[str, ...] = ()
+    primitive: bool = True
+
+    @property
+    def tensor_parameters(self) -> tuple[Parameter, ...]:
+        """The parameters that are operands."""
+        return tuple(p for p in self.parameters if p.kind != "attribute")
+
+    @property
+    def attribute_parameters(self) -> tuple[Parameter, ...]:
+        """The parameters that are attributes."""
+        return tuple(p for p in self.parameters if p.kind == "attribute")
+
+    def parameter(self, name: str) -> Parameter | None:
+        """The parameter that a call may name so (alias or own name), or ``None``."""
+        for parameter in self.parameters:
+            if name == parameter.name or name in parameter.aliases:
+                return parameter
+        return None
+
+    def operands(self, names: Sequence[str], specs: Sequence[TensorSpec]) -> Operands:
+        """Operands by parameter name, given which parameters were passed, in order."""
+        by_name = dict(zip(names, specs, strict=False))
+        return Operands(by_name, tuple(specs[len(names) :]))

@@ -1,0 +1,23 @@
+"""What a target tells the shared passes about itself; they never ask which target it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TargetFacts:
+    """Facts of the hardware that decisions are made from.
+
+    ``register_capacity`` is how many values of 32 bits one thread can keep (a GPU thread's
+    registers less a reserve; on a CPU the vector registers times their lanes).
+    ``bytes_per_flop`` is memory bandwidth over arithmetic rate: how many FLOPs one byte costs is
+    its inverse. ``launch_cost_bytes`` is a kernel launch expressed in bytes of traffic.
+    ``vector_bytes`` is the width of one vector register (4 where there are none).
+    """
+
+    name: str
+    register_capacity: int
+    bytes_per_flop: float
+    launch_cost_bytes: int
+    vector_bytes: int = 4

@@ -1,0 +1,49 @@
+"""What a pass is, what it is given, and how running it is recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from xdsl.dialects.builtin import ModuleOp
+
+from wia_compiler.base.record import Decision, Level
+from wia_compiler.base.source import Source
+from wia_compiler.passes.facts import TargetFacts
+
+
+@dataclass
+class PassContext:
+    """What every pass may ask: the text it came from, the kernel, facts of the target, op ids.
+
+    A pass appends its choices to ``decisions``. ``ids`` gives the id that the stage before the
+    pass has for an op (for ``Decision.subjects``).
+    """
+
+    source: Source
+    kernel: str
+    facts: TargetFacts
+    decisions: list[Decision] = field(default_factory=list[Decision])
+    ids: dict[int, str] = field(default_factory=dict[int, str])
+
+    def id_of(self, op: object) -> str:
+        """The id of an op in the stage before the pass; empty where it did not exist."""
+        return self.ids.get(id(op), "")
+
+
+class Pass(Protocol):
+    """One step: takes valid IR, leaves valid IR. A frozen dataclass whose fields are its options."""
+
+    @property
+    def name(self) -> str:
+        """The stage's name: what dumps, cache and widgets call it."""
+        ...
+
+    @property
+    def level(self) -> Level:
+        """The level of the IR that the pass leaves."""
+        ...
+
+    def run(self, module: ModuleOp, context: PassContext) -> None:
+        """Rewrite ``module`` in place; a program that is wrong raises ``CompileError``."""
+        ...
