@@ -1,0 +1,68 @@
+"""What a kernel takes and gives, as its text declares it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from wia_compiler.base.dtypes import DType
+from wia_compiler.base.source import Source, Span
+
+Role = Literal["input", "output", "inout", "scalar"]
+
+
+@dataclass(frozen=True)
+class DeclaredType:
+    """A parameter's type as written.
+
+    ``dims`` is ``None`` where rank and sizes are free (``tensor``), else a size, a name or ``None``
+    (``?``) for each axis; ``()`` is a scalar. ``dtype`` is ``None`` where it is free.
+    """
+
+    dims: tuple[int | str | None, ...] | None = None
+    dtype: DType | None = None
+
+    def __str__(self) -> str:
+        if self.dims == () and self.dtype is not None:
+            return str(self.dtype)
+        if self.dims is None:
+            return "tensor" if self.dtype is None else f"tensor<{self.dtype}>"
+        dims = ["?" if dim is None else str(dim) for dim in self.dims]
+        return f"tensor<{', '.join([*dims, *([str(self.dtype)] if self.dtype else [])])}>"
+
+
+@dataclass(frozen=True)
+class ParameterDeclaration:
+    """One parameter of a kernel."""
+
+    name: str
+    role: Role
+    type: DeclaredType
+    default: bool | int | float | None = None
+    span: Span | None = None
+
+
+@dataclass(frozen=True)
+class KernelSignature:
+    """A kernel's name and parameters in order; ``results`` counts values of ``return`` where it has no outputs."""
+
+    name: str
+    parameters: tuple[ParameterDeclaration, ...]
+    source: Source
+    results: int = 0
+    span: Span | None = None
+
+    @property
+    def inputs(self) -> tuple[ParameterDeclaration, ...]:
+        """What a call passes in: input, inout and scalar parameters."""
+        return tuple(p for p in self.parameters if p.role != "output")
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """What a call gives back, in order: output and inout parameters, or ``result0`` …"""
+        names = tuple(p.name for p in self.parameters if p.role in ("output", "inout"))
+        return names or tuple(f"result{index}" for index in range(self.results))
+
+    def __str__(self) -> str:
+        parts = [f"{p.role} {p.name}: {p.type}" if p.role != "scalar" else f"{p.name}: {p.type}" for p in self.parameters]
+        return f"{self.name}({', '.join(parts)})"
