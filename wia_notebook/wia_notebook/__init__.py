@@ -1,0 +1,1 @@
+"""A notebook that shows a kernel from text to machine."""
