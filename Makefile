@@ -1,0 +1,65 @@
+# `make` lists the targets. Every one sets up what it needs, on a machine with nothing but Python >= 3.11.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help setup notebook test lint format bench bench-compile size tutorials clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.notebook ## create .venv with the notebook and its tools
+
+notebook: setup ## open JupyterLab at the first tutorial
+	$(BIN)/jupyter lab tutorials/01_one_cell.ipynb
+
+test: $(VENV)/.test browser lint ## set up the tests, browser included, and run them all
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.test ## ruff, pyright, the arrows between rooms, the size budget
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	@$(BIN)/python tools/size.py
+
+format: $(VENV)/.test ## let ruff format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.test ## time our kernels beside the peers that are installed
+	$(BIN)/python bench/bench_kernels.py
+
+bench-compile: $(VENV)/.test ## compile, cache and call latencies beside their goals
+	$(BIN)/python bench/bench_compile.py
+
+size: $(VENV)/.test ## lines in each room and the budget
+	$(BIN)/python tools/size.py
+
+clean: ## remove the environment and every generated file
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis tests/.artifacts
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+$(VENV)/.base:
+	$(PYTHON) -c "import sys; assert sys.version_info >= (3, 11), f'Python 3.11 or newer is needed, this is {sys.version}'"
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) --upgrade pip
+	touch $@
+
+$(VENV)/.notebook: $(VENV)/.base pyproject.toml
+	$(PIP) --editable ".[graph,gpu-tools,notebook]"
+	touch $@
+
+$(VENV)/.test: $(VENV)/.notebook pyproject.toml
+	$(PIP) --editable ".[graph,gpu-tools,notebook,test]"
+	touch $@
+
+# Debian's browser for the end-to-end tests; where we cannot install it those tests say so.
+.PHONY: browser
+browser:
+	@if [ -z "$$(command -v chromium || command -v chromium-browser || command -v google-chrome)" ] \
+	    && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    apt-get update -qq && apt-get install -y -qq --no-install-recommends \
+	        chromium fonts-dejavu-core fonts-liberation >/dev/null; fi
