@@ -74,7 +74,9 @@ class Stage:
     decisions: tuple[Decision, ...] = ()
     changed: bool = True
     summary: str = ""
-    line_spans: Mapping[int, tuple[Span, ...]] = field(default_factory=dict[int, "tuple[Span, ...]"])
+    line_spans: Mapping[int, tuple[Span, ...]] = field(
+        default_factory=dict[int, "tuple[Span, ...]"]
+    )
 
     def op(self, id: str) -> OpRow:
         """The row with that id; raises ``KeyError`` where there is none."""

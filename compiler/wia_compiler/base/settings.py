@@ -49,7 +49,9 @@ def _size(name: str, text: str) -> int:
     try:
         return int(float(number) * unit)
     except ValueError:
-        raise ValueError(f"{name}={text!r}: expected a number of bytes such as 500M or 1G") from None
+        raise ValueError(
+            f"{name}={text!r}: expected a number of bytes such as 500M or 1G"
+        ) from None
 
 
 def _positive(name: str, text: str) -> int:

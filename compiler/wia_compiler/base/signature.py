@@ -64,5 +64,8 @@ class KernelSignature:
         return names or tuple(f"result{index}" for index in range(self.results))
 
     def __str__(self) -> str:
-        parts = [f"{p.role} {p.name}: {p.type}" if p.role != "scalar" else f"{p.name}: {p.type}" for p in self.parameters]
+        parts = [
+            f"{p.role} {p.name}: {p.type}" if p.role != "scalar" else f"{p.name}: {p.type}"
+            for p in self.parameters
+        ]
         return f"{self.name}({', '.join(parts)})"

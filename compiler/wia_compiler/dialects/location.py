@@ -11,8 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import FusedLoc, LocationAttr, NameLoc, NoneAttr, StringAttr, UnknownLoc
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FusedLoc,
+    LocationAttr,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute, Operation
 
 from wia_compiler.base.source import Span
 
@@ -33,7 +41,7 @@ def location(*origins: Origin) -> LocationAttr:
     if not unique:
         return UnknownLoc()
     names = [NameLoc(StringAttr(str(origin)), NoneAttr()) for origin in unique]
-    return names[0] if len(names) == 1 else FusedLoc(names, NoneAttr())
+    return names[0] if len(names) == 1 else FusedLoc(ArrayAttr[Attribute](names), NoneAttr())
 
 
 def origins_of(op: Operation) -> tuple[Origin, ...]:

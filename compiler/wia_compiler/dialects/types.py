@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -80,9 +80,15 @@ def element_type(dtype: DType) -> Attribute:
 
 def dtype_of(attribute: Attribute) -> DType:
     """The dtype of a scalar or tensor type; ``KeyError`` for a type the language does not have."""
+    tensor = as_tensor(attribute)
+    return _DTYPE_OF[attribute if tensor is None else tensor.element_type]
+
+
+def as_tensor(attribute: Attribute) -> TensorType[Attribute] | None:
+    """The type itself where it is a ranked tensor."""
     if isinstance(attribute, TensorType):
-        attribute = attribute.element_type
-    return _DTYPE_OF[attribute]
+        return cast("TensorType[Attribute]", attribute)
+    return None
 
 
 def tensor_type(shape: Sequence[int], dtype: DType) -> TensorType[Attribute]:
@@ -92,7 +98,8 @@ def tensor_type(shape: Sequence[int], dtype: DType) -> TensorType[Attribute]:
 
 def spec_of(attribute: Attribute, label: str = "") -> TensorSpec:
     """Shape and dtype of a ranked, static tensor type or a scalar type."""
-    shape = attribute.get_shape() if isinstance(attribute, TensorType) else ()
+    tensor = as_tensor(attribute)
+    shape = () if tensor is None else tensor.get_shape()
     return TensorSpec(shape, dtype_of(attribute), label)
 
 

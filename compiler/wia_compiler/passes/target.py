@@ -44,7 +44,9 @@ class Artifact:
 class Executable(Protocol):
     """A loaded kernel."""
 
-    def __call__(self, inputs: Sequence[np.ndarray[Any, Any]], outputs: Sequence[np.ndarray[Any, Any]]) -> Mapping[str, int | float]:
+    def __call__(
+        self, inputs: Sequence[np.ndarray[Any, Any]], outputs: Sequence[np.ndarray[Any, Any]]
+    ) -> Mapping[str, int | float]:
         """Run on numpy arrays of exactly the specs it was built for; outputs are written in place.
 
         Returns the counters of this run (empty where nothing counts).
@@ -78,7 +80,9 @@ class Target(Protocol):
         """The target's passes, from unscheduled nests (stage ``loops``) to its low level."""
         ...
 
-    def generate(self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]) -> tuple[Artifact, Sequence[Stage]]:
+    def generate(
+        self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]
+    ) -> tuple[Artifact, Sequence[Stage]]:
         """Machine code for the lowered module, and the stages on the way there (``llvm``, ``x86``, ``ptx`` …).
 
         ``arguments`` are inputs then outputs, in the order of the host function's parameters.

@@ -38,9 +38,7 @@ def _infer_matmul(operands: Operands, attributes: Attributes) -> TensorSpec:
             f"axis {axis} of {describe(b)} has size {rows}",
             "the last axis of the left side and the second last of the right side must agree",
         )
-    batch = broadcast_shapes(
-        [TensorSpec(spec.shape[:-2], dtype, spec.label) for spec in (a, b)]
-    )
+    batch = broadcast_shapes([TensorSpec(spec.shape[:-2], dtype, spec.label) for spec in (a, b)])
     left = a.shape[-2:-1]
     right = b.shape[-1:] if b.rank > 1 else ()
     return TensorSpec((*batch, *left, *right), dtype)
@@ -91,7 +89,9 @@ def _infer_conv2d(operands: Operands, attributes: Attributes) -> TensorSpec:
     return TensorSpec((x.shape[0], w.shape[0], *sizes), dtype)
 
 
-def conv2d_window(attributes: Attributes) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+def conv2d_window(
+    attributes: Attributes,
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """Stride, padding and dilation, each as (rows, columns)."""
     stride = int_tuple(attributes["stride"], 2, "stride")
     padding = int_tuple(attributes["padding"], 2, "padding")

@@ -45,7 +45,9 @@ def _unary(name: str, doc: str, *, floats: bool = True, primitive: bool = True) 
     )
 
 
-def _binary(name: str, doc: str, operator: str | None = None, *, floats: bool = False) -> OpDeclaration:
+def _binary(
+    name: str, doc: str, operator: str | None = None, *, floats: bool = False
+) -> OpDeclaration:
     def infer(operands: Operands, attributes: Attributes) -> TensorSpec:
         specs = operands.all
         for spec in specs:
@@ -121,9 +123,7 @@ def _infer_clamp(operands: Operands, attributes: Attributes) -> TensorSpec:
 def _infer_cast(operands: Operands, attributes: Attributes) -> TensorSpec:
     dtype = DTYPES.get(str(attributes["dtype"]))
     if dtype is None:
-        raise InferenceError(
-            f"no dtype {attributes['dtype']!r}", f"there are {', '.join(DTYPES)}"
-        )
+        raise InferenceError(f"no dtype {attributes['dtype']!r}", f"there are {', '.join(DTYPES)}")
     return TensorSpec(operands["input"].shape, dtype)
 
 

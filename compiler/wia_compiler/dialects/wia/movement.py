@@ -76,7 +76,9 @@ def _infer_permute(operands: Operands, attributes: Attributes) -> TensorSpec:
     operand = operands["input"]
     axes = tuple(normalize_axis(axis, operand) for axis in _sizes(attributes["dims"], "dims"))
     if sorted(axes) != list(range(operand.rank)):
-        raise InferenceError(f"dims {list(axes)} is not an order of the axes of {describe(operand)}")
+        raise InferenceError(
+            f"dims {list(axes)} is not an order of the axes of {describe(operand)}"
+        )
     return TensorSpec(tuple(operand.shape[axis] for axis in axes), operand.dtype)
 
 
@@ -95,7 +97,9 @@ def _infer_broadcast(operands: Operands, attributes: Attributes) -> TensorSpec:
     return TensorSpec(sizes, operand.dtype)
 
 
-def _move(name: str, doc: str, infer: Infer, *attributes: Parameter, primitive: bool = True) -> OpDeclaration:
+def _move(
+    name: str, doc: str, infer: Infer, *attributes: Parameter, primitive: bool = True
+) -> OpDeclaration:
     parameters = (Parameter("input"), *attributes)
     return OpDeclaration(name, "movement", parameters, infer, _free, doc, primitive=primitive)
 

@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     LocationAttr,
     StringAttr,
-    TensorType,
     UnitAttr,
     i64,
 )
@@ -203,7 +202,7 @@ def make_op(
         value = given.pop(parameter.name, parameter.default)
         if value is REQUIRED:
             raise InferenceError(f"{name} needs {parameter.name}")
-        values[parameter.name] = to_attribute(cast(Value, value))
+        values[parameter.name] = to_attribute(value)
     if given:
         raise ValueError(f"{name} has no attribute {sorted(given)}")
     if any(p.kind == "optional_tensor" for p in declaration.parameters):
@@ -418,11 +417,6 @@ def label_of(op: Operation) -> str:
     if isinstance(op, ConstantOp):
         return str(op.number)
     return op.name.partition(".")[2]
-
-
-def is_tensor_type(attribute: Attribute) -> bool:
-    """Whether a type is a ranked tensor with static sizes."""
-    return isinstance(attribute, TensorType)
 
 
 Wia = Dialect(
