@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from wia_compiler.dialects.gpu_shuffle import GpuShuffle
 from wia_compiler.dialects.tile import Tile
 from wia_compiler.dialects.wia.ops import Wia
 
@@ -20,6 +21,7 @@ _DIALECTS = (
     cf.Cf,
     func.Func,
     gpu.GPU,
+    GpuShuffle,
     math.Math,
     memref.MemRef,
     scf.Scf,
