@@ -11,7 +11,7 @@ from wia_compiler.base.source import Source, Span
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One fault in a source: lower-case message without a full stop, and a hint that says what to do."""
+    """One fault in a source: a lower-case message without a full stop, and what to do."""
 
     message: str
     span: Span | None = None
@@ -46,12 +46,12 @@ def _excerpt(source: Source, span: Span) -> list[str]:
 
 
 def _width(text: str) -> int:
-    """Columns that ``text`` takes in a fixed-width font: Korean and other wide characters take two."""
+    """Columns that ``text`` takes in a fixed-width font: wide characters (Korean) take two."""
     return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
 
 
 class WiaError(Exception):
-    """The base of all errors raised for the user; IPython shows its message and no frames of ours."""
+    """The base of all errors raised for the user; IPython shows its message, no frames of ours."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"{type(self).__name__}: {self}"]
@@ -69,8 +69,8 @@ class CompileError(WiaError):
 
 
 class ArgumentError(WiaError):
-    """A value given to a call that the callee cannot take: names the parameter, what came and what was expected."""
+    """A value that a call cannot take: names the parameter, what came, what was expected."""
 
 
 class TargetError(WiaError):
-    """Something a target needs is missing or failed; the message holds the command that brings it or reproduces it."""
+    """Something a target needs is missing or failed, with the command that brings or repeats it."""

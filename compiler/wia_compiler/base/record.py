@@ -21,7 +21,7 @@ class OpRow:
     ``id`` is unique in its stage (``"7"``); ``origins`` are ids of the ops of the stage before
     that it came from; ``operands`` are ids of producing ops, or ``"arg:NAME"`` for a parameter.
     ``parent`` is the id of the op whose region holds it (``None`` at the top of the kernel).
-    ``line`` is the line of the stage's text on which the op is printed (from 1, 0 when not printed).
+    ``line`` is the line of the stage's text on which the op is printed (from 1; 0: not printed).
     ``name`` is the op's full name (``wia.conv2d``) and ``label`` what a graph shows (``conv2d``).
     """
 

@@ -30,7 +30,7 @@ class Settings:
 
     @staticmethod
     def read() -> Settings:
-        """The settings of this moment; a value that cannot be read raises ``ValueError`` naming it."""
+        """The settings of this moment; a value that is wrong raises ``ValueError`` naming it."""
         environment = os.environ
         cache_dir = environment.get("WIA_CACHE_DIR") or platformdirs.user_cache_dir("wia-notebook")
         return Settings(

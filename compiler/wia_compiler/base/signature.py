@@ -44,7 +44,10 @@ class ParameterDeclaration:
 
 @dataclass(frozen=True)
 class KernelSignature:
-    """A kernel's name and parameters in order; ``results`` counts values of ``return`` where it has no outputs."""
+    """A kernel's name and parameters in order.
+
+    ``results`` counts the values of ``return`` where it has no outputs.
+    """
 
     name: str
     parameters: tuple[ParameterDeclaration, ...]

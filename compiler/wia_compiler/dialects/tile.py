@@ -48,8 +48,8 @@ class ForOp(IRDLOperation):
     """A loop over the tiles of one axis.
 
     ``tile.for %i0 in 1000 step 128 axis "i.0" @grid { … }`` runs its body with 0, 128, … below
-    1000. ``grid`` iterations are independent kernels' blocks, ``thread`` iterations the threads of a
-    block; both may run in any order. ``serial`` iterations run in order.
+    1000. ``grid`` iterations are independent blocks, ``thread`` iterations the threads of a block;
+    both may run in any order. ``serial`` iterations run in order.
     """
 
     name = "tile.for"
@@ -156,7 +156,8 @@ class ComputeOp(IRDLOperation):
       threads share the points, and all see the outputs afterwards.
     * maps are affine in the axes (dims) and the induction variables of ``at`` (symbols); one for
       each input and output. A memref's element is read at the map's results.
-    * ``bounds`` pairs an affine expression with a limit: a point takes part when 0 <= expression < limit.
+    * ``bounds`` pairs an affine expression with a limit: a point takes part when
+      0 <= expression < limit.
     * ``padded`` names inputs that read as 0 where an index lies outside the memref.
     * the body takes one scalar per input and, for reduce, contract and window, one per output (what
       the output holds now); a map or copy body takes inputs only.

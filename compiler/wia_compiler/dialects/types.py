@@ -1,4 +1,4 @@
-"""Between the language's element types and MLIR's types, and between Python values and attributes."""
+"""Between the language's types and MLIR's, and between Python values and attributes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _DTYPE_OF = {attribute: DTYPES[name] for name, attribute in ELEMENT_TYPES.items(
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """Shape and dtype of a value; ``label`` is what messages call it (``A``, ``result of relu``)."""
+    """Shape and dtype of a value; ``label`` is what messages call it (``A``)."""
 
     shape: tuple[int, ...]
     dtype: DType

@@ -32,7 +32,7 @@ class PassContext:
 
 
 class Pass(Protocol):
-    """One step: takes valid IR, leaves valid IR. A frozen dataclass whose fields are its options."""
+    """One step: takes and leaves valid IR. A frozen dataclass whose fields are its options."""
 
     @property
     def name(self) -> str:

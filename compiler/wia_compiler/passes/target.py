@@ -17,7 +17,7 @@ from wia_compiler.passes.framework import Pass, PassContext
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """One argument of a compiled kernel: shape, dtype, and strides in elements (``None``: C order)."""
+    """One argument of a kernel: shape, dtype, and strides in elements (``None``: C order)."""
 
     name: str
     spec: TensorSpec
@@ -73,7 +73,7 @@ class Target(Protocol):
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Everything else that the code depends on (CPU name and features, tool versions): part of the cache key."""
+        """All else the code depends on (CPU features, tool versions): part of the cache key."""
         ...
 
     def passes(self) -> Sequence[Pass]:
@@ -83,7 +83,7 @@ class Target(Protocol):
     def generate(
         self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]
     ) -> tuple[Artifact, Sequence[Stage]]:
-        """Machine code for the lowered module, and the stages on the way there (``llvm``, ``x86``, ``ptx`` …).
+        """Machine code for the lowered module, and the stages on the way (``llvm``, ``ptx``).
 
         ``arguments`` are inputs then outputs, in the order of the host function's parameters.
         """

@@ -1,4 +1,4 @@
-"""The ``wia`` dialect: one xDSL op class for each declaration, and the ops that hold programs together."""
+"""The ``wia`` dialect: one op class for each declaration, and what holds programs together."""
 
 from __future__ import annotations
 
@@ -244,12 +244,12 @@ class ConstantOp(IRDLOperation):
 
 @irdl_op_definition
 class DeclareOp(IRDLOperation):
-    """The value itself, with the type that the text gives a parameter, to be checked when shapes are known.
+    """The value itself, with the type that the text gives it, to be checked when shapes are known.
 
-    ``%1 = wia.declare %0 {kernel = "k", parameter = "A", dims = ["M", 8 : i64, unit], dtype = "f32", scope = 0}``
+    ``%1 = wia.declare %0 as "k" "A" dims ["M", 8 : i64, unit] dtype "f32" scope 0 : i64 : …``
 
     ``dims`` holds a size, a name (equal wherever it recurs in one ``scope``, that is one instance
-    of one kernel) or none for ``?``; without ``dims`` any rank is taken, without ``dtype`` any dtype.
+    of one kernel) or unit for ``?``; a unit ``dims`` takes any rank, a unit ``dtype`` any dtype.
     """
 
     name = "wia.declare"
