@@ -19,6 +19,7 @@ class Settings:
     ``WIA_DOT``             the Graphviz ``dot`` to draw graphs with (default: found, or built in)
     ``WIA_NOTEBOOK_STATIC`` 1 shows HTML instead of widgets
     ``WIA_VERIFY``          1 verifies the IR after every pass
+    ``CUDA_HOME``           folder of a CUDA toolkit: where ptxas and nvdisasm are looked for last
     """
 
     cache_dir: Path
@@ -27,11 +28,13 @@ class Settings:
     dot: str | None
     notebook_static: bool
     verify: bool
+    cuda_home: Path | None = None
 
     @staticmethod
     def read() -> Settings:
         """The settings of this moment; a value that is wrong raises ``ValueError`` naming it."""
         environment = os.environ
+        cuda_home = environment.get("CUDA_HOME") or environment.get("CUDA_PATH")
         cache_dir = environment.get("WIA_CACHE_DIR") or platformdirs.user_cache_dir("wia-notebook")
         return Settings(
             cache_dir=Path(cache_dir).expanduser(),
@@ -40,6 +43,7 @@ class Settings:
             dot=environment.get("WIA_DOT") or None,
             notebook_static=environment.get("WIA_NOTEBOOK_STATIC", "0") not in ("", "0"),
             verify=environment.get("WIA_VERIFY", "0") not in ("", "0"),
+            cuda_home=Path(cuda_home) if cuda_home else None,
         )
 
 
