@@ -2,19 +2,21 @@
 
 ``python tools/notebooks.py`` writes; ``--check`` only says which notebooks differ (exit code 1).
 A script holds cells that begin with ``# %%`` (code) or ``# %% [markdown]`` (text, each line after
-``# ``). A code cell whose lines all begin with ``# `` after ``# %%`` and whose first is ``# %%wia``
-or another magic is uncommented, so that the script stays valid Python.
+``# ``). A code cell whose first line is a magic after ``# `` (``# %%wia``, ``# %load_ext``) is
+uncommented, so that the script stays valid Python.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 TUTORIALS = Path(__file__).resolve().parent.parent / "tutorials"
+CELL_HEAD = re.compile(r"^# %%( \[markdown\])?$", re.MULTILINE)
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -24,11 +26,11 @@ METADATA = {
 def cells(script: str) -> list[dict[str, Any]]:
     """The notebook cells of a percent-format script, without outputs."""
     made: list[dict[str, Any]] = []
-    for block in ("\n" + script).split("\n# %%")[1:]:
-        head, _, body = block.partition("\n")
+    _, *blocks = CELL_HEAD.split(script)
+    for markdown, body in zip(blocks[::2], blocks[1::2], strict=True):
         lines = body.strip("\n").split("\n")
         identity = f"cell-{len(made):02}"
-        if head.strip() == "[markdown]":
+        if markdown:
             source = "\n".join(line.removeprefix("#").removeprefix(" ") for line in lines)
             made.append(
                 {"cell_type": "markdown", "id": identity, "metadata": {}, "source": source}
