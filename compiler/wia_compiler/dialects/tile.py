@@ -5,10 +5,20 @@ nest: ``tile.for`` loops with an axis name and a level, ``memref.alloc`` buffers
 is their scope (``"register"``, ``"shared"``; none is the target's main memory), and
 ``tile.compute`` leaves. A leaf keeps its iteration space, one affine map per operand, a scalar
 body and the bounds that mask ragged edges, so that a target can recognise what it can spell.
+
+A module holds one host function (attribute ``wia.host``) and the nest functions it calls
+(``wia.nest``). The host holds ``memref.alloc`` (intermediates), ``memref.reinterpret_cast`` (the
+same memory under other static sizes and strides, offset 0), ``func.call`` and ``func.return``,
+nothing else. A nest function holds one nest: loops, nested one in another or side by side, and
+in their bodies register buffers and leaves in the order in which they run. A loop ``"i.0"``, and
+``"i.1"`` inside it, walk the leaf axis ``i``: every leaf inside them has that axis, and lists the
+loops' induction variables in ``at``. No loop, axis or buffer of a nest before scheduling has
+extent 0, and axes of size 1 have no loop.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Literal, Self, cast, get_args
 
@@ -98,7 +108,9 @@ class ForOp(IRDLOperation):
         printer.print_ssa_value(self.induction_variable)
         printer.print_string(f" in {self.extent.value.data} step {self.step.value.data} axis ")
         printer.print_attribute(self.axis)
-        printer.print_string(f" @{self.level.data} ")
+        printer.print_string(f" @{self.level.data}")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
+        printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False)
 
     @classmethod
@@ -111,8 +123,11 @@ class ForOp(IRDLOperation):
         parser.parse_characters("axis")
         axis = parser.parse_str_literal()
         level = parser.parse_symbol_name().data
+        attributes = parser.parse_optional_attr_dict_with_keyword()
         body = parser.parse_region([variable])
-        return cls(axis, extent, step, cast(LoopLevel, level), body)
+        loop = cls(axis, extent, step, cast(LoopLevel, level), body)
+        loop.attributes = dict(attributes.data) if attributes is not None else {}
+        return loop
 
     def verify_(self) -> None:
         if self.level.data not in get_args(LoopLevel):
@@ -160,7 +175,9 @@ class ComputeOp(IRDLOperation):
       0 <= expression < limit.
     * ``padded`` names inputs that read as 0 where an index lies outside the memref.
     * the body takes one scalar per input and, for reduce, contract and window, one per output (what
-      the output holds now); a map or copy body takes inputs only.
+      the output holds now); a map or copy body takes inputs only. A map leaf without inputs fills.
+    * an output of a folding leaf is yielded by one op that combines what it held with an element
+      (``arith.addf %sum, %x``): that op is also how two partial results are combined.
 
     Folding over ``reduce`` axes may be done in any order and in partial sums (numerics contract).
     """
@@ -285,6 +302,7 @@ class ComputeOp(IRDLOperation):
                 printer.print_attribute(value.type)
                 printer.print_string(" " + _map_text(each, names, symbols))
             printer.print_string(")")
+        printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
         printer.print_region(self.body)
 
@@ -324,8 +342,9 @@ class ComputeOp(IRDLOperation):
         inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, operand)
         parser.parse_characters("outs")
         outputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, operand)
+        attributes = parser.parse_optional_attr_dict_with_keyword()
         body = parser.parse_region()
-        return cls(
+        leaf = cls(
             cast(LeafKind, kind),
             axes=axes,
             reduce_axes=folded,
@@ -339,6 +358,8 @@ class ComputeOp(IRDLOperation):
             level=cast(LeafLevel, level),
             body=body,
         )
+        leaf.attributes = dict(attributes.data) if attributes is not None else {}
+        return leaf
 
     def verify_(self) -> None:
         if self.kind.data not in get_args(LeafKind):
@@ -377,13 +398,10 @@ def _integers(values: Sequence[int]) -> ArrayAttr[IntegerAttr[IntegerType]]:
 
 def _map_text(each: AffineMap, dims: Sequence[str], symbols: Sequence[str]) -> str:
     head = f"({', '.join(dims)})" + (f"[{', '.join(symbols)}]" if symbols else "")
+    named = {f"d{number}": name for number, name in enumerate(dims)}
+    named |= {f"s{number}": name for number, name in enumerate(symbols)}
     text = ", ".join(str(result) for result in each.results)
-    for prefix, names in (("d", dims), ("s", symbols)):
-        for number in reversed(range(len(names))):
-            text = text.replace(f"{prefix}{number}", f"\0{prefix}{number}\0")
-    for prefix, names in (("d", dims), ("s", symbols)):
-        for number, name in enumerate(names):
-            text = text.replace(f"\0{prefix}{number}\0", name)
+    text = re.sub(r"\b[ds]\d+\b", lambda found: named[found[0]], text)
     return f"affine_map<{head} -> ({text})>"
 
 
