@@ -1,0 +1,138 @@
+"""A module of func, scf, memref, arith, math, vector and gpu ops as LLVM IR text.
+
+::
+
+    emitted = emit_llvm(module, x86_options(triple), source)      # or nvptx_options()
+    emitted.text                                                  # one .ll module
+    emitted.spans[(line, column)]                                 # source spans behind a ``.loc``
+
+Functions become ``define``s of the same name: memrefs are pointers (``noalias``, aligned to one
+element) to their element [0, 0, …], scalars are passed by value. Entry points
+(``options.entry_attribute``) are exported, the others internal. The text is the same for the same
+module and options. Transcendental ``math`` ops have no LLVM form here: run ``expand_math`` first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
+from xdsl.ir import Attribute, Block, SSAValue
+
+from wia_compiler.base.source import Source, Span
+from wia_compiler.passes.llvm.control import control_handlers
+from wia_compiler.passes.llvm.debug import Metadata
+from wia_compiler.passes.llvm.gpu_ops import GPU
+from wia_compiler.passes.llvm.memory import MEMORY, global_text
+from wia_compiler.passes.llvm.options import EmitOptions
+from wia_compiler.passes.llvm.scalars import SCALARS
+from wia_compiler.passes.llvm.types import LLVMError, llvm_type, size_bytes
+from wia_compiler.passes.llvm.writer import ModuleWriter, Writer, symbol
+
+
+@dataclass(frozen=True)
+class EmittedModule:
+    """LLVM IR text, and the source spans behind each (line, column) that its locations name."""
+
+    text: str
+    spans: Mapping[tuple[int, int], tuple[Span, ...]]
+
+
+def emit_llvm(
+    module: ModuleOp, options: EmitOptions, source: Source | None = None
+) -> EmittedModule:
+    """The LLVM IR of a lowered module.
+
+    ``source`` names the file of debug locations; without it, or with ``options.debug_info`` off,
+    there are none. Raises ``LLVMError`` for an op that has no LLVM form.
+    """
+    metadata = Metadata(source if options.debug_info else None)
+    shared = ModuleWriter(options, metadata)
+    functions: list[str] = []
+    for op in module.body.block.ops:
+        if options.skipped_attribute is not None and options.skipped_attribute in op.attributes:
+            continue
+        match op:
+            case func.FuncOp() if op.is_declaration:
+                _declare(shared, op)
+            case func.FuncOp():
+                functions.append(_function(shared, op))
+            case memref.GlobalOp():
+                shared.globals.append(
+                    f"{symbol(op.sym_name.data)} = {global_text(op, options)}"
+                )
+            case _:
+                raise LLVMError(f"no LLVM form for {op.name} at the top of a module")
+    head = [f'target triple = "{options.triple}"']
+    if options.data_layout:
+        head.insert(0, f'target datalayout = "{options.data_layout}"')
+    parts = ["\n".join(head)]
+    if shared.globals:
+        parts.append("\n".join(shared.globals))
+    parts += functions
+    if shared.declarations:
+        parts.append("\n".join(shared.declarations[name] for name in sorted(shared.declarations)))
+    parts.append('attributes #0 = { mustprogress nounwind "no-trapping-math"="true" }')
+    tail = metadata.text()
+    if tail:
+        parts.append(tail)
+    return EmittedModule("\n\n".join(parts) + "\n", metadata.spans)
+
+
+def _declare(shared: ModuleWriter, op: func.FuncOp) -> None:
+    results = [llvm_type(each, shared.options) for each in op.function_type.outputs]
+    parameters = [llvm_type(each, shared.options) for each in op.function_type.inputs]
+    shared.declare(op.sym_name.data, results[0] if results else "void", parameters)
+
+
+def _function(shared: ModuleWriter, op: func.FuncOp) -> str:
+    if len(op.body.blocks) != 1:
+        raise LLVMError(f"@{op.sym_name.data} has {len(op.body.blocks)} blocks, expected one")
+    writer = Writer(shared)
+    options = shared.options
+    name = op.sym_name.data
+    place = shared.metadata.begin_function(name, op)
+    parameters = [_parameter(writer, argument) for argument in op.body.block.args]
+    results = list(op.function_type.outputs)
+    if len(results) > 1:
+        raise LLVMError(f"@{name} returns {len(results)} values, expected at most one")
+    writer.enter(op)
+    _emit_block(writer, op.body.block)
+    is_entry = options.entry_attribute in op.attributes
+    words = ["define"]
+    if not is_entry:
+        words.append("internal")
+    elif options.entry_convention:
+        words.append(options.entry_convention)
+    words.append(llvm_type(results[0], options) if results else "void")
+    words.append(f"{symbol(name)}({', '.join(parameters)})")
+    block_size = op.attributes.get("wia.block_size")
+    if is_entry and isinstance(block_size, IntegerAttr):
+        words.append(f'"nvvm.maxntid"="{block_size.value.data}"')
+    words.append(f"#0{place} {{")
+    return "\n".join([" ".join(words), "entry:", *writer.allocas, *writer.lines, "}"])
+
+
+def _parameter(writer: Writer, argument: SSAValue) -> str:
+    name = writer.fresh(argument.name_hint or "arg")
+    writer.values[argument] = name
+    type_ = writer.type(argument)
+    if not isinstance(argument.type, MemRefType):
+        return f"{type_} noundef {name}"
+    element = cast("MemRefType[Attribute]", argument.type).element_type
+    return f"{type_} noalias noundef align {size_bytes(element)} {name}"
+
+
+def _emit_block(writer: Writer, block: Block) -> None:
+    for op in block.ops:
+        handler = _HANDLERS.get(op.name)
+        if handler is None:
+            raise LLVMError(f"no LLVM form for {op.name}")
+        writer.enter(op)
+        handler(writer, op)
+
+
+_HANDLERS = {**SCALARS, **MEMORY, **GPU, **control_handlers(_emit_block)}

@@ -1,0 +1,316 @@
+"""memref and vector loads, stores, buffers and views as LLVM instructions.
+
+A memref value is the pointer to its element [0, 0, …]: what a layout's offset says is already in
+it, and numpy's data pointer is exactly that. Indices are 64 bits, strides are constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from xdsl.dialects import memref, vector
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, MemRefType, VectorType, i1
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from wia_compiler.passes.llvm.scalars import Handler, flags_of, widened
+from wia_compiler.passes.llvm.types import (
+    LLVMError,
+    constant,
+    intrinsic_suffix,
+    is_bf16,
+    llvm_type,
+    memory_type,
+    num_elements,
+    pointer_type,
+    scalar_of,
+    scope_of,
+    size_bytes,
+    strides_of,
+    with_element,
+)
+from wia_compiler.passes.llvm.writer import Writer, symbol
+
+_DYNAMIC = -(2**63)  # MLIR's mark of an offset that is an operand
+
+
+def memref_type(value: SSAValue) -> MemRefType[Attribute]:
+    """The type of a memref value."""
+    if not isinstance(value.type, MemRefType):
+        raise LLVMError(f"expected a memref, found {value.type}")
+    return cast("MemRefType[Attribute]", value.type)
+
+
+def linear_index(
+    writer: Writer, indices: Sequence[str], strides: Sequence[int], start: int = 0
+) -> str:
+    """``start`` + the sum of index times stride as one i64 value; constants are folded."""
+    total = ""
+    for index, stride in zip(indices, strides, strict=True):
+        if stride == 0:
+            continue
+        if index.lstrip("-").isdigit():
+            start += int(index) * stride
+            continue
+        term = index if stride == 1 else writer.temporary(f"mul nsw i64 {index}, {stride}")
+        total = writer.temporary(f"add nsw i64 {total}, {term}") if total else term
+    if not total:
+        return str(start)
+    return writer.temporary(f"add nsw i64 {total}, {start}") if start else total
+
+
+def element_pointer(writer: Writer, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
+    """The typed pointer of one element: ``ptr %p``."""
+    type_ = memref_type(buffer)
+    values = [writer.values[index] for index in indices]
+    linear = linear_index(writer, values, writer.strides(buffer))
+    pointer = writer.typed(buffer)
+    if linear == "0":
+        return pointer
+    element = memory_type(type_.element_type, writer.options)
+    name = writer.temporary(f"getelementptr inbounds {element}, {pointer}, i64 {linear}")
+    return f"{writer.type(buffer)} {name}"
+
+
+def _nontemporal(op: Operation) -> bool:
+    flag = op.properties.get("nontemporal")
+    return isinstance(flag, IntegerAttr) and bool(flag.value.data)
+
+
+def _tail(writer: Writer, element: Attribute, op: Operation) -> str:
+    """Alignment (that of one element) and the hint that an access bypasses the cache."""
+    tail = f", align {size_bytes(scalar_of(element))}"
+    if _nontemporal(op):
+        tail += f", !nontemporal !{writer.module.metadata.shared('!{i32 1}')}"
+    return tail
+
+
+def _read(writer: Writer, op: Operation, buffer: SSAValue, indices: Sequence[SSAValue]) -> None:
+    result = op.results[0]
+    pointer = element_pointer(writer, buffer, indices)
+    stored = memory_type(result.type, writer.options)
+    text = f"load {stored}, {pointer}{_tail(writer, result.type, op)}"
+    if scalar_of(result.type) != i1:
+        writer.assign(result, text)
+        return
+    byte = writer.temporary(text)
+    zero = "zeroinitializer" if isinstance(result.type, VectorType) else "0"
+    writer.assign(result, f"icmp ne {stored} {byte}, {zero}")
+
+
+def _write(
+    writer: Writer, op: Operation, value: SSAValue, buffer: SSAValue, indices: Sequence[SSAValue]
+) -> None:
+    pointer = element_pointer(writer, buffer, indices)
+    stored, name = memory_type(value.type, writer.options), writer.values[value]
+    if scalar_of(value.type) == i1:
+        name = writer.temporary(f"zext {writer.type(value)} {name} to {stored}")
+    writer.line(f"store {stored} {name}, {pointer}{_tail(writer, value.type, op)}")
+
+
+def _load(writer: Writer, op: memref.LoadOp) -> None:
+    _read(writer, op, op.memref, op.indices)
+
+
+def _store(writer: Writer, op: memref.StoreOp) -> None:
+    _write(writer, op, op.value, op.memref, op.indices)
+
+
+def _vector_load(writer: Writer, op: vector.LoadOp) -> None:
+    _require_unit_stride(writer, op.base)
+    _read(writer, op, op.base, op.indices)
+
+
+def _vector_store(writer: Writer, op: vector.StoreOp) -> None:
+    _require_unit_stride(writer, op.base)
+    _write(writer, op, op.vector, op.base, op.indices)
+
+
+def _require_unit_stride(writer: Writer, buffer: SSAValue) -> None:
+    if writer.strides(buffer)[-1:] != (1,):
+        raise LLVMError(f"a vector access needs a last stride of 1, found {buffer.type}")
+
+
+def _allocate(writer: Writer, op: memref.AllocOp | memref.AllocaOp) -> None:
+    """``register``: a stack slot in the entry block; ``shared``: a global of address space 3."""
+    type_ = memref_type(op.memref)
+    element = memory_type(type_.element_type, writer.options)
+    count = num_elements(type_)
+    alignment = op.alignment.value.data if op.alignment is not None else 0
+    match scope_of(type_):
+        case "shared":
+            align = alignment or 16
+            writer.values[op.memref] = writer.module.add_global(
+                op.memref.name_hint or "shared",
+                f"internal addrspace(3) global [{count} x {element}] poison, align {align}",
+            )
+        case "register":
+            name = writer.fresh(op.memref.name_hint)
+            align = alignment or (32 if count * size_bytes(type_.element_type) >= 32 else 8)
+            writer.allocas.append(f"  {name} = alloca [{count} x {element}], align {align}")
+            writer.values[op.memref] = name
+        case scope:
+            raise LLVMError(
+                f"no place for an allocation in memory space {scope!r}: expected register or shared"
+            )
+
+
+def _deallocate(writer: Writer, op: memref.DeallocOp) -> None:
+    """Stack slots and shared memory live as long as the function."""
+
+
+def _view(writer: Writer, op: memref.ViewOp) -> None:
+    """A typed window into bytes, ``byte_shift`` from their start."""
+    shift = writer.values[op.byte_shift]
+    writer.assign(
+        op.result, f"getelementptr inbounds i8, {writer.typed(op.source)}, i64 {shift}"
+    )
+
+
+def _offsets(writer: Writer, op: memref.SubviewOp | memref.ReinterpretCastOp) -> list[str]:
+    dynamic = iter(op.offsets)
+    return [
+        writer.values[next(dynamic)] if offset == _DYNAMIC else str(offset)
+        for offset in op.static_offsets.iter_values()
+    ]
+
+
+def _subview(writer: Writer, op: memref.SubviewOp) -> None:
+    _shift(writer, op, linear_index(writer, _offsets(writer, op), writer.strides(op.source)))
+
+
+def _reinterpret(writer: Writer, op: memref.ReinterpretCastOp) -> None:
+    (offset,) = _offsets(writer, op)
+    _shift(writer, op, offset)
+
+
+def _shift(
+    writer: Writer, op: memref.SubviewOp | memref.ReinterpretCastOp, linear: str
+) -> None:
+    if linear == "0":
+        writer.values[op.result] = writer.values[op.source]
+        return
+    element = memory_type(memref_type(op.source).element_type, writer.options)
+    writer.assign(
+        op.result, f"getelementptr inbounds {element}, {writer.typed(op.source)}, i64 {linear}"
+    )
+
+
+def _alias(writer: Writer, op: Operation) -> None:
+    """A view of the same elements: the same pointer."""
+    writer.values[op.results[0]] = writer.values[op.operands[0]]
+
+
+def _copy(writer: Writer, op: memref.CopyOp) -> None:
+    source, target = memref_type(op.source), memref_type(op.destination)
+    dense = strides_of(MemRefType(source.element_type, source.get_shape()))
+    if writer.strides(op.source) != dense or writer.strides(op.destination) != dense:
+        raise LLVMError(f"memref.copy of {source} to {target} is no block of bytes")
+    size = num_elements(source) * size_bytes(source.element_type)
+    arguments = [
+        (writer.type(op.destination), writer.values[op.destination]),
+        (writer.type(op.source), writer.values[op.source]),
+        ("i64", str(size)),
+        ("i1", "false"),
+    ]
+    spaces = ["p" + (type_[14:-1] or "0") for type_, _ in arguments[:2]]
+    writer.line(writer.call(f"llvm.memcpy.{'.'.join(spaces)}.i64", "void", arguments))
+
+
+def _global(writer: Writer, op: memref.GetGlobalOp) -> None:
+    writer.values[op.memref] = symbol(op.name_.root_reference.data)
+
+
+def global_text(op: memref.GlobalOp, writer_options: Any) -> str:
+    """What follows the name of a constant table."""
+    type_ = cast("MemRefType[Attribute]", op.type)
+    element = memory_type(type_.element_type, writer_options)
+    kind = "constant" if op.constant is not None else "global"
+    space = f"addrspace({writer_options.global_space}) " if writer_options.global_space else ""
+    count = num_elements(type_)
+    value = "poison"
+    if isinstance(op.initial_value, DenseIntOrFPElementsAttr):
+        numbers = op.initial_value.get_values()
+        if op.initial_value.is_splat():
+            numbers = tuple(numbers) * count
+        items = ", ".join(
+            f"{element} {constant(number, type_.element_type, writer_options)}" for number in numbers
+        )
+        value = f"[{items}]"
+    return f"internal {space}{kind} [{count} x {element}] {value}, align 16"
+
+
+def _broadcast(writer: Writer, op: vector.BroadcastOp) -> None:
+    type_, name = writer.type(op.vector), writer.values[op.source]
+    if not name.startswith("%"):
+        writer.values[op.vector] = f"splat ({writer.typed(op.source)})"
+        return
+    first = writer.temporary(f"insertelement {type_} poison, {writer.typed(op.source)}, i64 0")
+    lanes = type_[1:].split(" ", 1)[0]
+    writer.assign(
+        op.vector,
+        f"shufflevector {type_} {first}, {type_} poison, <{lanes} x i32> zeroinitializer",
+    )
+
+
+def _multiply_add(writer: Writer, op: vector.FMAOp) -> None:
+    if is_bf16(op.res.type):
+        raise LLVMError("vector.fma of bf16: extend it to f32 first")
+    type_ = writer.type(op.res)
+    arguments = [(type_, writer.values[each]) for each in (op.lhs, op.rhs, op.acc)]
+    writer.assign(
+        op.res, writer.call(f"llvm.fma.{intrinsic_suffix(op.res.type)}", type_, arguments)
+    )
+
+
+_REDUCTIONS = {
+    "add": ("fadd", "add"),
+    "mul": ("fmul", "mul"),
+    "maximumf": ("fmaximum", ""),
+    "minimumf": ("fminimum", ""),
+    "maxsi": ("", "smax"),
+    "minsi": ("", "smin"),
+    "maxui": ("", "umax"),
+    "minui": ("", "umin"),
+    "and": ("", "and"),
+    "or": ("", "or"),
+}
+
+
+def _reduce(writer: Writer, op: vector.ReductionOp) -> None:
+    """All lanes folded into one scalar, starting from ``acc`` for sums and products of floats."""
+    kind = op.kind.data.value
+    type_, name = widened(writer, op.vector)
+    scalar = llvm_type(scalar_of(op.vector.type), writer.options)
+    is_float = scalar in ("float", "double", "half")
+    spelled = _REDUCTIONS[kind][0 if is_float else 1]
+    if not spelled or op.acc is not None and not is_float:
+        raise LLVMError(f"no LLVM form for vector.reduction <{kind}> of {op.vector.type}")
+    arguments = [(type_, name)]
+    if kind in ("add", "mul") and is_float:
+        start = "-0.0" if kind == "add" else "1.0"
+        arguments.insert(0, (scalar, writer.values[op.acc] if op.acc is not None else start))
+    full = f"llvm.vector.reduce.{spelled}.{intrinsic_suffix(op.vector.type)}"
+    writer.assign(op.dest, writer.call(full, scalar, arguments, flags_of(op)))
+
+
+MEMORY: dict[str, Handler] = {
+    "memref.load": _load,
+    "memref.store": _store,
+    "memref.alloc": _allocate,
+    "memref.alloca": _allocate,
+    "memref.dealloc": _deallocate,
+    "memref.view": _view,
+    "memref.subview": _subview,
+    "memref.reinterpret_cast": _reinterpret,
+    "memref.cast": _alias,
+    "memref.collapse_shape": _alias,
+    "memref.expand_shape": _alias,
+    "memref.copy": _copy,
+    "memref.get_global": _global,
+    "vector.load": _vector_load,
+    "vector.store": _vector_store,
+    "vector.broadcast": _broadcast,
+    "vector.fma": _multiply_add,
+    "vector.reduction": _reduce,
+}

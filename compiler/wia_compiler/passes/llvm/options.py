@@ -1,0 +1,73 @@
+"""What LLVM IR text has to look like for one kind of machine: frozen data, one maker a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+NVPTX_REGISTERS: Mapping[str, str] = {
+    "gpu.thread_id": "llvm.nvvm.read.ptx.sreg.tid",
+    "gpu.block_id": "llvm.nvvm.read.ptx.sreg.ctaid",
+    "gpu.block_dim": "llvm.nvvm.read.ptx.sreg.ntid",
+    "gpu.grid_dim": "llvm.nvvm.read.ptx.sreg.nctaid",
+}
+
+
+@dataclass(frozen=True)
+class EmitOptions:
+    """How one kind of machine spells a module.
+
+    ``triple``             LLVM's name of the machine
+    ``data_layout``        its data layout string (empty: none is written, LLVM uses the triple's)
+    ``entry_attribute``    functions that carry it are entry points: exported, ``entry_convention``
+    ``skipped_attribute``  functions that carry it are left out (a host function that launches)
+    ``global_space``       address space of memrefs without a memory space
+    ``bf16``               ``native``: LLVM's ``bfloat``; ``integer``: carried as ``i16``, rounded by
+                           integer arithmetic (x86 without AVX512-BF16 would call a helper)
+    ``f64_to_half``        ``native``, or ``odd``: f64 goes to f16/bf16 through an f32 rounded to odd,
+                           which rounds once in all and calls nothing
+    ``extremum``           ``intrinsic``: maximumf is ``llvm.maximum``; ``select``: with a constant
+                           operand it is a compare and a select (one instruction on x86, not five)
+    ``loop_metadata``      entries of every loop's ``!llvm.loop`` node
+    ``registers``          spelling of gpu.thread_id … ; the dimension is appended (``.x``)
+    ``barrier``            the call that gpu.barrier becomes
+    ``debug_info``         write ``!dbg`` so that ``.loc`` lines name the source
+    """
+
+    triple: str
+    data_layout: str = ""
+    entry_attribute: str = "wia.host"
+    skipped_attribute: str | None = None
+    entry_convention: str = ""
+    global_space: int = 0
+    bf16: Literal["native", "integer"] = "native"
+    f64_to_half: Literal["native", "odd"] = "odd"
+    extremum: Literal["intrinsic", "select"] = "intrinsic"
+    loop_metadata: tuple[str, ...] = ()
+    registers: Mapping[str, str] = field(default_factory=dict[str, str])
+    barrier: str = ""
+    debug_info: bool = True
+
+
+def x86_options(triple: str, *, debug_info: bool = True) -> EmitOptions:
+    """Options for an x86-64 CPU; entry points carry ``wia.host``, all other functions are internal."""
+    return EmitOptions(triple, bf16="integer", extremum="select", debug_info=debug_info)
+
+
+def nvptx_options(*, debug_info: bool = True) -> EmitOptions:
+    """Options for NVIDIA GPUs; kernels carry ``gpu.kernel``, functions with ``wia.host`` are left out.
+
+    An integer attribute ``wia.block_size`` on a kernel becomes ``nvvm.maxntid``.
+    """
+    return EmitOptions(
+        "nvptx64-nvidia-cuda",
+        entry_attribute="gpu.kernel",
+        skipped_attribute="wia.host",
+        entry_convention="ptx_kernel",
+        global_space=1,
+        loop_metadata=('!"llvm.loop.unroll.disable"',),
+        registers=NVPTX_REGISTERS,
+        barrier="llvm.nvvm.barrier.cta.sync.aligned.all",
+        debug_info=debug_info,
+    )

@@ -1,0 +1,185 @@
+"""MLIR types and constants as LLVM spells them."""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any, cast
+
+import ml_dtypes
+import numpy as np
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    IndexType,
+    IntegerType,
+    MemRefType,
+    NoneAttr,
+    StridedLayoutAttr,
+    StringAttr,
+    VectorType,
+)
+from xdsl.ir import Attribute
+
+from wia_compiler.passes.llvm.options import EmitOptions
+
+_FLOAT_NAMES: dict[type[Attribute], tuple[str, str, int]] = {
+    Float64Type: ("double", "f64", 8),
+    Float32Type: ("float", "f32", 4),
+    Float16Type: ("half", "f16", 2),
+    BFloat16Type: ("bfloat", "bf16", 2),
+}
+
+
+class LLVMError(Exception):
+    """A module that has no LLVM form: an op or type that an earlier pass should have replaced."""
+
+
+def llvm_type(attribute: Attribute, options: EmitOptions) -> str:
+    """The LLVM type of an SSA value: ``float``, ``i64``, ``<8 x float>``, ``ptr addrspace(3)``."""
+    if isinstance(attribute, IntegerType):
+        return f"i{attribute.width.data}"
+    if isinstance(attribute, IndexType):
+        return "i64"
+    if isinstance(attribute, BFloat16Type) and options.bf16 == "integer":
+        return "i16"
+    named = _FLOAT_NAMES.get(type(attribute))
+    if named is not None:
+        return named[0]
+    if isinstance(attribute, VectorType):
+        vector = cast("VectorType[Attribute]", attribute)
+        return f"<{_lanes(vector)} x {llvm_type(vector.element_type, options)}>"
+    if isinstance(attribute, MemRefType):
+        return pointer_type(address_space(cast("MemRefType[Attribute]", attribute), options))
+    raise LLVMError(f"no LLVM type for {attribute}")
+
+
+def memory_type(element: Attribute, options: EmitOptions) -> str:
+    """How an element lies in memory: as its SSA type, but a bool takes a byte."""
+    if isinstance(element, VectorType):
+        vector = cast("VectorType[Attribute]", element)
+        return f"<{_lanes(vector)} x {memory_type(vector.element_type, options)}>"
+    return "i8" if element == IntegerType(1) else llvm_type(element, options)
+
+
+def size_bytes(element: Attribute) -> int:
+    """Bytes of one element in memory."""
+    if isinstance(element, IndexType):
+        return 8
+    if isinstance(element, IntegerType):
+        return max(1, element.width.data // 8)
+    if isinstance(element, VectorType):
+        vector = cast("VectorType[Attribute]", element)
+        return _lanes(vector) * size_bytes(vector.element_type)
+    return _FLOAT_NAMES[type(element)][2]
+
+
+def intrinsic_suffix(attribute: Attribute) -> str:
+    """What overloaded intrinsics append for a type: ``f32``, ``i64``, ``v8f32``."""
+    if isinstance(attribute, IntegerType):
+        return f"i{attribute.width.data}"
+    if isinstance(attribute, IndexType):
+        return "i64"
+    if isinstance(attribute, VectorType):
+        vector = cast("VectorType[Attribute]", attribute)
+        return f"v{_lanes(vector)}{intrinsic_suffix(vector.element_type)}"
+    return _FLOAT_NAMES[type(attribute)][1]
+
+
+def scalar_of(attribute: Attribute) -> Attribute:
+    """The element type of a vector; any other type itself."""
+    if isinstance(attribute, VectorType):
+        return cast("VectorType[Attribute]", attribute).element_type
+    return attribute
+
+
+def with_element(attribute: Attribute, element: Attribute) -> Attribute:
+    """The type with another element: ``vector<8xbf16>`` and f32 give ``vector<8xf32>``."""
+    if isinstance(attribute, VectorType):
+        return VectorType(element, cast("VectorType[Attribute]", attribute).get_shape())
+    return element
+
+
+def is_bf16(attribute: Attribute) -> bool:
+    """Whether the type is bf16 or a vector of it."""
+    return isinstance(scalar_of(attribute), BFloat16Type)
+
+
+def pointer_type(space: int) -> str:
+    """``ptr``, or ``ptr addrspace(N)``."""
+    return f"ptr addrspace({space})" if space else "ptr"
+
+
+def scope_of(memref: MemRefType[Attribute]) -> str:
+    """The memory space as written: ``register``, ``shared``, or empty for main memory."""
+    return memref.memory_space.data if isinstance(memref.memory_space, StringAttr) else ""
+
+
+def address_space(memref: MemRefType[Attribute], options: EmitOptions) -> int:
+    """The address space of a memref's pointer."""
+    match scope_of(memref):
+        case "":
+            return options.global_space
+        case "shared":
+            return 3
+        case _:
+            return 0
+
+
+def strides_of(memref: MemRefType[Attribute]) -> tuple[int, ...]:
+    """Strides in elements; ``LLVMError`` where the layout leaves one open."""
+    layout = memref.layout
+    if isinstance(layout, NoneAttr):
+        strides: list[int] = []
+        stride = 1
+        for size in reversed(memref.get_shape()):
+            strides.append(stride)
+            stride *= max(size, 1)
+        return tuple(reversed(strides))
+    if isinstance(layout, StridedLayoutAttr):
+        values = layout.get_strides()
+        if all(value is not None for value in values):
+            return tuple(value for value in values if value is not None)
+    raise LLVMError(f"the layout of {memref} leaves strides open")
+
+
+def num_elements(memref: MemRefType[Attribute]) -> int:
+    """Product of the sizes."""
+    return math.prod(memref.get_shape())
+
+
+def constant(value: Any, attribute: Attribute, options: EmitOptions) -> str:
+    """A Python number as a constant of a scalar type, or splatted over a vector."""
+    if isinstance(attribute, VectorType):
+        vector = cast("VectorType[Attribute]", attribute)
+        element = constant(value, vector.element_type, options)
+        return f"splat ({llvm_type(vector.element_type, options)} {element})"
+    if isinstance(attribute, IntegerType):
+        if attribute.width.data == 1:
+            return "true" if value else "false"
+        return str(int(value))
+    if isinstance(attribute, IndexType):
+        return str(int(value))
+    return _float_constant(float(value), attribute, options)
+
+
+def _float_constant(value: float, attribute: Attribute, options: EmitOptions) -> str:
+    if isinstance(attribute, Float16Type):
+        with np.errstate(over="ignore"):
+            return f"0xH{int(np.float16(value).view(np.uint16)):04X}"
+    if isinstance(attribute, BFloat16Type):
+        bits = int(np.array(value, ml_dtypes.bfloat16).view(np.uint16))
+        return str(bits) if options.bf16 == "integer" else f"0xR{bits:04X}"
+    if isinstance(attribute, Float32Type):
+        with np.errstate(over="ignore"):
+            value = float(np.float32(value))
+    text = f"{value:e}"
+    if math.isfinite(value) and float(text) == value:
+        return text
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def _lanes(vector: VectorType[Attribute]) -> int:
+    return math.prod(vector.get_shape())

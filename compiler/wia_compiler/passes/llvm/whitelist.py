@@ -1,0 +1,66 @@
+"""The functions that emitted LLVM IR may call, one set of patterns a machine.
+
+Everything here was seen to be selected by LLVM 22: anything else is refused before LLVM sees it,
+since an intrinsic that a target cannot select aborts the process, and an unknown one becomes a
+call of a function that does not exist.
+"""
+
+from __future__ import annotations
+
+import re
+
+from wia_compiler.base.errors import TargetError
+
+_FLOATS = r"(v\d+)?f(16|32|64)"
+_INTEGERS = r"(v\d+)?i(1|8|16|32|64)"
+
+_SHARED = (
+    rf"llvm\.(fma|sqrt|floor|ceil|trunc|roundeven|fabs|copysign|maximum|minimum|maxnum|minnum)\.{_FLOATS}",
+    rf"llvm\.(smin|smax|umin|umax|abs|ctlz|cttz|ctpop)\.{_INTEGERS}",
+    rf"llvm\.fpto[su]i\.sat\.{_INTEGERS}\.{_FLOATS}",
+    r"llvm\.memcpy\.p\d\.p\d\.i64",
+    rf"llvm\.vector\.reduce\.\w+\.({_FLOATS}|{_INTEGERS})",
+)
+_X86 = (
+    *_SHARED,
+    rf"llvm\.round\.{_FLOATS}",
+    r"llvm\.prefetch\.p0",
+    rf"llvm\.masked\.(load|store)\.({_FLOATS}|{_INTEGERS})\.p0",
+    r"fmodf?",
+    r"mem(cpy|set|move)",
+)
+_NVPTX = (
+    *_SHARED,
+    r"llvm\.(fma|fabs|maximum|minimum)\.(v\d+)?bf16",
+    r"llvm\.nvvm\.read\.ptx\.sreg\.(tid|ntid|ctaid|nctaid)\.[xyz]",
+    r"llvm\.nvvm\.read\.ptx\.sreg\.(laneid|warpid)",
+    r"llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all",
+    r"llvm\.nvvm\.shfl\.sync\.(bfly|down|up|idx)\.(i32|f32)",
+    r"llvm\.nvvm\.(ex2|lg2|rsqrt)\.approx(\.ftz)?\.f",
+    r"llvm\.nvvm\.cp\.async\.(c[ag]\.shared\.global\.\d+(\.s)?|commit\.group|wait\.group|wait\.all)",
+    r"llvm\.nvvm\.ldmatrix\.sync\.aligned\.m8n8\.x[124](\.trans)?\.b16\.p3",
+    r"llvm\.nvvm\.mma\.m16n8k(8|16|32)\.row\.col\.[\w.]+",
+    r"llvm\.nvvm\.redux\.sync\.\w+",
+)
+_PATTERNS = {"x86_64": _X86, "nvptx64": _NVPTX}
+_COMPILED = {name: re.compile("|".join(rows)) for name, rows in _PATTERNS.items()}
+_DECLARATION = re.compile(r'^declare [^@]*@(?:"([^"]*)"|([^\s(]+))\(', re.MULTILINE)
+
+
+def allowed_names(triple: str) -> re.Pattern[str] | None:
+    """The pattern of names that a machine's modules may declare; ``None`` for one without a list."""
+    return _COMPILED.get(triple.split("-", 1)[0])
+
+
+def check_names(text: str, triple: str) -> None:
+    """Refuse a module that declares a function outside the machine's list."""
+    allowed = allowed_names(triple)
+    if allowed is None:
+        return
+    names = (quoted or plain for quoted, plain in _DECLARATION.findall(text))
+    wrong = sorted({name for name in names if not allowed.fullmatch(name)})
+    if wrong:
+        raise TargetError(
+            f"LLVM code for {triple} may not call {', '.join(wrong)}: "
+            "not among the functions known to be available there"
+        )
