@@ -12,6 +12,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from wia_compiler.dialects.gpu_shuffle import GpuShuffle
+from wia_compiler.dialects.arith_remf import RemFOp
 from wia_compiler.dialects.tile import Tile
 from wia_compiler.dialects.wia.ops import Wia
 
@@ -36,6 +37,7 @@ def context() -> Context:
     made = Context()
     for dialect in _DIALECTS:
         made.load_dialect(dialect)
+    made.load_op(RemFOp)
     return made
 
 
