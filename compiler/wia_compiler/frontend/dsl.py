@@ -1,0 +1,59 @@
+"""Text of the language to its syntax tree."""
+
+from __future__ import annotations
+
+import functools
+from importlib import resources
+from typing import TYPE_CHECKING, cast
+
+from wia_compiler.base.errors import CompileError, Diagnostic
+from wia_compiler.base.source import Source, Span
+from wia_compiler.frontend import syntax
+
+if TYPE_CHECKING:
+    from lark import Lark
+
+
+def parse(source: Source) -> syntax.Program:
+    """The program that a text holds; ``CompileError`` carries every syntax error of the text.
+
+    The grammar is read at the first call (about 0.1 s) and kept for the process.
+    """
+    from lark.exceptions import UnexpectedInput
+
+    parser = _parser()
+    try:
+        kernels = cast("tuple[syntax.Kernel, ...]", parser.parse(source.text))
+    except UnexpectedInput:
+        from wia_compiler.frontend.recovery import diagnose
+
+        raise CompileError(diagnose(parser, source)) from None
+    if not kernels:
+        raise CompileError([_no_kernel(source)])
+    return syntax.Program(source, kernels)
+
+
+@functools.cache
+def _parser() -> Lark:
+    from lark import Lark
+
+    from wia_compiler.frontend.tree_builder import TreeBuilder
+
+    grammar = resources.files(__package__ or "").joinpath("grammar.lark").read_text("utf-8")
+    return Lark(
+        grammar,
+        parser="lalr",
+        lexer="contextual",
+        transformer=TreeBuilder(),
+        keep_all_tokens=True,
+        maybe_placeholders=False,
+    )
+
+
+def _no_kernel(source: Source) -> Diagnostic:
+    return Diagnostic(
+        "the text has no kernel",
+        Span(1, 1, 1, 2),
+        "write one: kernel add(input A: tensor, input B: tensor, output C: tensor) { C = A + B; }",
+        source,
+    )

@@ -1,0 +1,239 @@
+"""All syntax errors of a text: after each one, parsing goes on at the next place that makes sense.
+
+The places are those where the grammar starts something anew: the next statement of a block, the
+next parameter, the next kernel. The parser's stack is cut back to a state that can take such a
+start (yacc's panic mode); a missing ``;`` or ``)`` is put in instead, so that nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from lark import Lark, Token
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from wia_compiler.base.errors import Diagnostic
+from wia_compiler.base.source import Source
+from wia_compiler.frontend.syntax_errors import Fault, describe
+
+MOST_ERRORS = 20
+"""Errors that are reported of one text; more would hide the first ones."""
+
+_PIECE = re.compile(
+    r"""(?P<comment>/\*.*?(?:\*/|\Z)|\#[^\n]*)|(?P<slashes>//[^\n]*)"""
+    r"""|(?P<string>"[^"\n]*"|'[^'\n]*')|(?P<word>[^\W\d]\w*)|(?P<mark>[{}();,])|\s+|.""",
+    re.DOTALL,
+)
+_PARAMETER = re.compile(
+    r"(?:\s|(?://|\#)[^\n]*|/\*.*?\*/)*(?:\)|(?:input|output|inout)\s+\w|\w+\s*:)", re.DOTALL
+)
+_FRESH = re.compile(r"[;{}(,]?\s*\Z")
+
+
+def diagnose(parser: Lark, source: Source) -> list[Diagnostic]:
+    """Every syntax error of a text that ``parser`` refused, in text order, at least one."""
+    return _Recovery(parser, source).run()
+
+
+class _Recovery:
+    """One walk through a broken text."""
+
+    def __init__(self, parser: Lark, source: Source):
+        self.source = source
+        self.text = source.text
+        self.interactive: Any = parser.parse_interactive(source.text)
+        self.floordiv = re.compile(parser.get_terminal("FLOORDIV").pattern.to_regexp())
+        self.diagnostics: list[Diagnostic] = []
+        self.filled: set[int] = set()
+
+    def run(self) -> list[Diagnostic]:
+        """Parse to the end of the text, noting each error and going on after it."""
+        while len(self.diagnostics) < MOST_ERRORS:
+            try:
+                self.interactive.resume_parse()
+            except UnexpectedInput as error:
+                fault = self._fault(error)
+                if fault.start not in self.filled:
+                    self.diagnostics.append(describe(fault))
+                if fault.ends_reading or not self._go_on(fault):
+                    break
+            else:
+                break
+        return self.diagnostics
+
+    @property
+    def _states(self) -> list[Any]:
+        return self.interactive.parser_state.state_stack
+
+    @property
+    def _values(self) -> list[Any]:
+        return self.interactive.parser_state.value_stack
+
+    def _choices(self, state: Any) -> dict[str, Any]:
+        return self.interactive.parser_state.parse_conf.parse_table.states[state]
+
+    def _fault(self, error: UnexpectedInput) -> Fault:
+        start = self._start_of(error)
+        match = re.compile(r"\w+").match(self.text, start)
+        token = error.token if isinstance(error, UnexpectedToken) else None
+        if token is not None and token.type != "$END":
+            found = str(token)
+        else:
+            found = match.group() if match is not None else self.text[start : start + 1]
+        previous = self._values[-1] if self._values else None
+        return Fault(
+            self.source,
+            start,
+            found,
+            frozenset(self.interactive.accepts()),
+            previous,
+            opened=tuple(
+                value
+                for value in self._values
+                if isinstance(value, Token) and value.type in ("LBRACE", "LPAR", "LSQB")
+            ),
+            unknown_character=isinstance(error, UnexpectedCharacters),
+        )
+
+    def _start_of(self, error: UnexpectedInput) -> int:
+        if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+            return len(self.text)
+        return error.pos_in_stream if error.pos_in_stream is not None else len(self.text)
+
+    def _go_on(self, fault: Fault) -> bool:
+        """Bring the parser to a state from which it can read on; false where there is none."""
+        if self._replace_keyword(fault) or self._fill_in(fault):
+            return True
+        if "LBRACE" in fault.accepts and "NAME" not in fault.accepts:
+            brace = self.text.find("{", fault.start)
+            if brace >= 0 and "LPAR" not in fault.accepts:
+                self._move(brace)
+                return True
+        for depth in range(len(self._states), 0, -1):
+            choices = self._choices(self._states[depth - 1])
+            if fault.kernel_inside and "KERNEL" in choices:
+                return self._restart(depth, fault.kernel_start)
+            if fault.kernel_inside:
+                continue
+            if "LET" in choices:
+                return self._restart(depth, self._after_statement(fault.start))
+            if "INPUT" in choices:
+                return self._restart(depth, self._after_parameter(fault.start))
+            if "KERNEL" in choices:
+                return self._restart(depth, self._after_kernel(fault.start))
+        return False
+
+    def _replace_keyword(self, fault: Fault) -> bool:
+        """Read a misspelt ``kernel`` as what was meant."""
+        if not fault.misspelt_kernel:
+            return False
+        self.interactive.feed_token(self._token("KERNEL", "kernel", fault.start))
+        self._move(fault.start + len(fault.found))
+        return True
+
+    def _fill_in(self, fault: Fault) -> bool:
+        """Put in what is missing before the word that was found, or what a wide mark stands for."""
+        missing = fault.missing
+        if missing is None or fault.start in self.filled:
+            return False
+        kind, text = missing
+        self.interactive.feed_token(self._token(kind, text, fault.start))
+        if fault.unknown_character:
+            self._move(fault.start + len(fault.found))
+        else:
+            self.filled.add(fault.start)
+            self._move(fault.start)
+        return True
+
+    def _token(self, kind: str, text: str, start: int) -> Token:
+        line, column = self._place(start)
+        return Token(
+            kind, text, start_pos=start, line=line, column=column, end_line=line, end_column=column
+        )
+
+    def _restart(self, depth: int, position: int) -> bool:
+        del self._states[depth:]
+        del self._values[depth - 1 :]
+        self._move(position)
+        return True
+
+    def _move(self, position: int) -> None:
+        counter = self.interactive.lexer_thread.state.line_ctr
+        counter.char_pos = position
+        counter.line, counter.column = self._place(position)
+        counter.line_start_pos = position - counter.column + 1
+
+    def _place(self, position: int) -> tuple[int, int]:
+        line_start = self.text.rfind("\n", 0, position) + 1
+        return self.text.count("\n", 0, position) + 1, position - line_start + 1
+
+    def _after_statement(self, start: int) -> int:
+        """Just after the ``;`` or block that ends the statement, or before the ``}`` around it."""
+        depth = 0
+        for at, kind in self._pieces(start):
+            if kind == "{":
+                depth += 1
+            elif kind == "}":
+                depth -= 1
+                if depth < 0:
+                    return at
+                if depth == 0:
+                    return at + 1
+            elif depth == 0 and kind == ";":
+                return at + 1
+            elif depth == 0 and kind == "kernel" and self._begins_kernel(at) and at > start:
+                return at
+        return len(self.text)
+
+    def _after_parameter(self, start: int) -> int:
+        """Just after the ``,`` that ends the parameter, or before what ends the list."""
+        depth = 0
+        for at, kind in self._pieces(start):
+            if kind == "(":
+                depth += 1
+            elif kind == ")" and depth:
+                depth -= 1
+            elif depth == 0 and kind == "," and _PARAMETER.match(self.text, at + 1):
+                return at + 1
+            elif depth == 0 and kind in (")", "{", "}", ";"):
+                return at
+        return len(self.text)
+
+    def _after_kernel(self, start: int) -> int:
+        """Just after the braces of what stands here, or before the next kernel."""
+        depth = 0
+        for at, kind in self._pieces(start):
+            if kind == "{":
+                depth += 1
+            elif kind == "}":
+                depth -= 1
+                if depth <= 0:
+                    return self._past_braces(at)
+            elif depth == 0 and at > start and kind == "kernel" and self._begins_kernel(at):
+                return at
+        return len(self.text)
+
+    def _past_braces(self, at: int) -> int:
+        match = re.compile(r"[}\s]+").match(self.text, at)
+        return match.end() if match is not None else at + 1
+
+    def _begins_kernel(self, at: int) -> bool:
+        return re.compile(r"kernel\s+\w+\s*\(").match(self.text, at) is not None
+
+    def _pieces(self, start: int) -> Iterator[tuple[int, str]]:
+        """Braces, marks and words from ``start`` on, without comments and strings."""
+        position = start
+        while position < len(self.text):
+            match = _PIECE.match(self.text, position)
+            assert match is not None  # the last alternative takes any character
+            position = match.end()
+            if match["slashes"] and self._divides(match.start()):
+                position = match.start() + 2
+            elif match["word"] or match["mark"]:
+                yield match.start(), match.group()
+
+    def _divides(self, at: int) -> bool:
+        line = self.text[self.text.rfind("\n", 0, at) + 1 : at]
+        return _FRESH.fullmatch(line[-1:]) is None and self.floordiv.match(self.text, at) is not None

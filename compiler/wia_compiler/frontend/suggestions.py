@@ -1,0 +1,97 @@
+"""What a wrong word was probably meant to be."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+ELSEWHERE: dict[str, str] = {
+    "absolute": "abs",
+    "addmm": "matmul",
+    "amax": "reduce_max",
+    "amin": "reduce_min",
+    "astype": "cast",
+    "bmm": "matmul",
+    "broadcast_to": "broadcast",
+    "clip": "clamp",
+    "conv": "conv2d",
+    "convolution": "conv2d",
+    "divide": "div",
+    "dot": "matmul",
+    "equal": "eq",
+    "expand": "broadcast",
+    "gemm": "matmul",
+    "greater": "gt",
+    "inverse_sqrt": "rsqrt",
+    "layernorm": "layer_norm",
+    "less": "lt",
+    "linear": "matmul",
+    "ln": "log",
+    "mean": "reduce_mean",
+    "mm": "matmul",
+    "multiply": "mul",
+    "negative": "neg",
+    "power": "pow",
+    "prod": "reduce_prod",
+    "rmsnorm": "rms_norm",
+    "select": "where",
+    "subtract": "sub",
+    "sum": "reduce_sum",
+    "swapaxes": "transpose",
+    "swish": "silu",
+    "to": "cast",
+    "view": "reshape",
+}
+"""What NumPy, PyTorch, JAX and C call the ops of this language."""
+
+DTYPE_ELSEWHERE: dict[str, str] = {
+    "bfloat16": "bf16",
+    "boolean": "bool",
+    "byte": "u8",
+    "char": "i8",
+    "double": "f64",
+    "float": "f32",
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "fp16": "f16",
+    "fp32": "f32",
+    "fp64": "f64",
+    "half": "f16",
+    "i1": "bool",
+    "int": "i32",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "int8": "i8",
+    "long": "i64",
+    "short": "i16",
+    "single": "f32",
+    "uint8": "u8",
+    "ui8": "u8",
+}
+"""What NumPy, PyTorch, MLIR and C call the dtypes of this language."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that looks most like ``word``, if one is near enough to be meant."""
+    candidates = list(known)
+    by_case = {each.lower(): each for each in candidates}
+    if word.lower() in by_case:
+        return by_case[word.lower()]
+    found = difflib.get_close_matches(word, candidates, n=1, cutoff=0.7)
+    return found[0] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """A hint that names the nearest known word, or ``None``."""
+    near = nearest(word, known)
+    return f"did you mean {near!r}?" if near is not None else None
+
+
+def in_words(items: Iterable[str], conjunction: str = "or") -> str:
+    """``a, b or c``."""
+    listed = list(items)
+    if len(listed) < 2:
+        return "".join(listed)
+    return f"{', '.join(listed[:-1])} {conjunction} {listed[-1]}"

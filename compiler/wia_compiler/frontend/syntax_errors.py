@@ -1,0 +1,304 @@
+"""The words for one syntax error: what was expected there, what was found, what to do."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+from lark import Token
+
+from wia_compiler.base.errors import Diagnostic
+from wia_compiler.base.source import Source, Span
+from wia_compiler.frontend.suggestions import in_words, nearest
+from wia_compiler.frontend.tree_builder import span_of
+
+_EXPRESSION = frozenset(
+    "NAME INT FLOAT HEX STRING TRUE FALSE LPAR LSQB MINUS BANG".split()
+)
+_OPERATOR = frozenset(
+    "PLUS MINUS STAR SLASH FLOORDIV PERCENT AT POWER COMPARE AND OR QMARK LPAR LSQB".split()
+)
+_STATEMENT = _EXPRESSION | frozenset("LET IF FOR WHILE RETURN".split())
+_GROUPS: tuple[tuple[str, frozenset[str], frozenset[str]], ...] = (
+    ("a statement", frozenset({"LET"}), _STATEMENT),
+    ("a parameter", frozenset({"INPUT"}), frozenset({"INPUT", "OUTPUT", "INOUT", "NAME"})),
+    ("an expression", frozenset({"NAME", "INT"}), _EXPRESSION),
+    ("an operator", frozenset({"STAR"}), _OPERATOR),
+    ("a size or a dtype", frozenset({"SIZES"}), frozenset({"SIZES", "NAME"})),
+    ("a number", frozenset({"INT"}), frozenset({"INT", "FLOAT", "HEX", "MINUS"})),
+    ("'='", frozenset({"EQUAL"}), frozenset({"EQUAL", "COMPOUND"})),
+    ("a name", frozenset({"NAME"}), frozenset({"NAME"})),
+)
+"""What people call a set of terminals: shown where the second holds, standing for the third."""
+
+_MARKS: dict[str, str] = {
+    "COLON": "':'",
+    "COMMA": "','",
+    "RPAR": "')'",
+    "RSQB": "']'",
+    "LPAR": "'('",
+    "LSQB": "'['",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "SEMICOLON": "';'",
+    "LESSTHAN": "'<'",
+    "MORETHAN": "'>'",
+    "RANGE": "'..'",
+}
+_UNAVAILABLE: dict[str, str] = {
+    "pattern": "remove the block; what can be fused is fused without it",
+    "schedule": "remove the block; every target schedules its kernels by itself",
+    "func": "write it as a kernel: kernel NAME(input x: tensor, output y: tensor) { y = relu(x); }",
+}
+_KERNEL_ELSEWHERE = ("def", "fn", "func", "function", "void", "proc")
+_OPERATOR_ELSEWHERE: dict[str, str] = {
+    "and": "write '&&'",
+    "or": "write '||'",
+    "not": "write '!'",
+    "&": "write '&&' for both conditions; there are no bit operations",
+    "|": "write '||' for either condition; there are no bit operations",
+    "^": "write '**' for a power; there are no bit operations",
+    "~": "write '!' for the opposite condition; there are no bit operations",
+    "->": "results are parameters: output C: tensor",
+    "=>": "write '>='",
+    "=": "write '==' to compare",
+    "++": "write '+= 1'",
+    "--": "write '-= 1'",
+    ".": "values have no methods; write transpose(x), reshape(x, [4, -1]) and so on",
+    "%": "values are named without '%'",
+}
+_KEYWORDS = ("input", "output", "inout", "let", "if", "else", "for", "while", "return")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One place where the parser could not go on.
+
+    ``start`` is the offset of ``found`` (empty at the end of the text), ``accepts`` the terminals
+    it could have taken, ``previous`` the token or node just before, ``opened`` the brackets that
+    are still open, outermost first.
+    """
+
+    source: Source
+    start: int
+    found: str
+    accepts: frozenset[str]
+    previous: Any
+    opened: tuple[Token, ...]
+    unknown_character: bool
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the text ended too early."""
+        return self.start >= len(self.source.text)
+
+    @property
+    def span(self) -> Span:
+        """Where ``found`` stands."""
+        line, column = place(self.source.text, self.start)
+        width = len(self.found.split("\n")[0]) or 1
+        return Span(line, column, line, column + width)
+
+    @property
+    def previous_text(self) -> str:
+        """The word just before, if it is one."""
+        return str(getattr(self.previous, "text", self.previous if self.previous else ""))
+
+    @property
+    def after_previous(self) -> Span | None:
+        """The place just after what stands before."""
+        if self.previous is None:
+            return None
+        span = span_of(self.previous)
+        return Span(span.end_line, span.end_column, span.end_line, span.end_column + 1)
+
+    @property
+    def missing(self) -> tuple[str, str] | None:
+        """The mark (its terminal and text) that is plainly missing before ``found``."""
+        after = self.after_previous
+        if self.unknown_character:
+            return self._meant_by_wide_mark
+        if after is None or self.at_end:
+            return None
+        if "SEMICOLON" in self.accepts and (self.found == "}" or self.span.line > after.line):
+            return ("SEMICOLON", ";")
+        if "RPAR" in self.accepts and self.found in ("{", ";"):
+            return ("RPAR", ")")
+        if "RSQB" in self.accepts and self.found in (")", ";"):
+            return ("RSQB", "]")
+        return None
+
+    @property
+    def _meant_by_wide_mark(self) -> tuple[str, str] | None:
+        plain = f"'{unicodedata.normalize('NFKC', self.found)}'"
+        for kind, text in _MARKS.items():
+            if text == plain and kind in self.accepts:
+                return kind, plain[1:-1]
+        return None
+
+    @property
+    def ends_reading(self) -> bool:
+        """Whether nothing useful can be read after this."""
+        return self.at_end or self.source.text.startswith("/*", self.start)
+
+    @property
+    def kernel_inside(self) -> bool:
+        """Whether a kernel begins in a block, so that a ``}`` is missing above it."""
+        return (
+            self.previous_text == "kernel"
+            and "KERNEL" not in self.accepts
+            and bool(self.opened)
+            and re.compile(r"kernel\s+\w+\s*\(").match(self.source.text, self.kernel_start) is not None
+        )
+
+    @property
+    def kernel_start(self) -> int:
+        """The offset of the word just before ``found``."""
+        span = span_of(self.previous)
+        lines = self.source.text.split("\n")
+        return sum(len(line) + 1 for line in lines[: span.line - 1]) + span.column - 1
+
+    @property
+    def misspelt_kernel(self) -> bool:
+        """Whether ``found`` stands where ``kernel`` should and something like it was written."""
+        follows = re.compile(r"\w+\s+\w+\s*\(").match(self.source.text, self.start)
+        meant = self.found in _KERNEL_ELSEWHERE or nearest(self.found, ["kernel"]) is not None
+        return "KERNEL" in self.accepts and follows is not None and meant
+
+
+def place(text: str, position: int) -> tuple[int, int]:
+    """Line and column, from 1, of an offset."""
+    line_start = text.rfind("\n", 0, position) + 1
+    return text.count("\n", 0, position) + 1, position - line_start + 1
+
+
+def describe(fault: Fault) -> Diagnostic:
+    """The diagnostic of a fault."""
+    for rule in (_unclosed, _unavailable, _kernel_inside, _missing, _at_end, _odd_character):
+        diagnostic = rule(fault)
+        if diagnostic is not None:
+            return diagnostic
+    message = f"expected {_expected(fault.accepts)}, found {fault.found!r}"
+    return Diagnostic(message, fault.span, _hint(fault), fault.source)
+
+
+def _unclosed(fault: Fault) -> Diagnostic | None:
+    text = fault.source.text
+    for start in (fault.start, fault.start - 1):
+        if start >= 0 and text.startswith("/*", start):
+            line, column = place(text, start)
+            span = Span(line, column, line, column + 2)
+            return Diagnostic("a comment is not closed", span, "close it with '*/'", fault.source)
+    quote = text[fault.start : fault.start + 1]
+    if fault.unknown_character and quote in ('"', "'"):
+        end = text.find("\n", fault.start)
+        line, column = fault.span[:2]
+        width = (end if end >= 0 else len(text)) - fault.start
+        span = Span(line, column, line, column + width)
+        hint = f"close it with {quote} on the same line"
+        return Diagnostic("a string is not closed", span, hint, fault.source)
+    return None
+
+
+def _unavailable(fault: Fault) -> Diagnostic | None:
+    if "KERNEL" not in fault.accepts or fault.found not in _UNAVAILABLE or fault.misspelt_kernel:
+        return None
+    message = f"{fault.found!r} is not available yet"
+    return Diagnostic(message, fault.span, _UNAVAILABLE[fault.found], fault.source)
+
+
+def _kernel_inside(fault: Fault) -> Diagnostic | None:
+    if not fault.kernel_inside:
+        return None
+    opened = fault.opened[-1]
+    return Diagnostic(
+        "expected '}' before the next kernel",
+        span_of(fault.previous),
+        f"close the '{opened}' of line {opened.line}",
+        fault.source,
+    )
+
+
+def _missing(fault: Fault) -> Diagnostic | None:
+    if fault.missing is None or fault.unknown_character:
+        return None
+    text = fault.missing[1]
+    typo = _misspelt(fault)
+    where = "at the end of the statement" if text == ";" else f"before {fault.found!r}"
+    return Diagnostic(f"expected '{text}' {where}", fault.after_previous, typo, fault.source)
+
+
+def _at_end(fault: Fault) -> Diagnostic | None:
+    if not fault.at_end:
+        return None
+    hint = None
+    if fault.opened:
+        opened = fault.opened[-1]
+        hint = f"close the '{opened}' of line {opened.line}"
+    message = f"expected {_expected(fault.accepts)}, but the text ends"
+    return Diagnostic(message, fault.after_previous or fault.span, hint, fault.source)
+
+
+def _odd_character(fault: Fault) -> Diagnostic | None:
+    if fault.found.isascii():
+        return None
+    plain = unicodedata.normalize("NFKC", fault.found)
+    hint = f"write {plain!r}" if plain.isascii() and plain.isprintable() else None
+    if fault.found[0].isalpha():
+        message = f"a name is made of ASCII letters, digits and '_', found {fault.found!r}"
+    else:
+        message = f"unexpected character {fault.found!r}"
+    return Diagnostic(message, fault.span, hint, fault.source)
+
+
+def _expected(accepts: frozenset[str]) -> str:
+    rest = set(accepts)
+    groups: list[str] = []
+    for name, marker, members in _GROUPS:
+        if marker <= rest:
+            rest -= members
+            groups.append(name)
+    marks = [text for kind, text in _MARKS.items() if kind in rest]
+    words = [f"'{kind.lower()}'" for kind in sorted(rest - _MARKS.keys() - {"$END"})]
+    end = ["the end of the text"] if "$END" in rest else []
+    return in_words([*marks, *words, *groups, *([] if words else end)])
+
+
+def _hint(fault: Fault) -> str | None:
+    text = fault.source.text
+    pairs = (text[fault.start : fault.start + 2], text[max(fault.start - 1, 0) : fault.start + 1])
+    if fault.misspelt_kernel:
+        return "write 'kernel'"
+    if fault.found == "}" and "KERNEL" in fault.accepts:
+        return "there is a '}' too many"
+    if "TRUE" in fault.accepts and "NAME" not in fault.accepts:
+        return "a default is a constant"
+    for written in (*pairs, fault.found):
+        if written == "=" and not (fault.opened and fault.opened[-1].type == "LPAR"):
+            continue
+        if written in _OPERATOR_ELSEWHERE:
+            return _OPERATOR_ELSEWHERE[written]
+    if "KERNEL" in fault.accepts:
+        return "statements stand in a kernel: kernel NAME(input A: tensor, output C: tensor) { … }"
+    if text[fault.start - 2 : fault.start] == "//":
+        return "'//' after a value is floor division; write '#' for a comment"
+    typo = _misspelt(fault)
+    if typo is not None:
+        return typo
+    number = isinstance(fault.previous, Token) and fault.previous.type in ("INT", "FLOAT", "HEX")
+    if number and fault.found[0].isalpha():
+        spelling = fault.previous_text
+        return f"write {spelling} * {fault.found}, or {spelling} alone: numbers have no suffix"
+    return None
+
+
+def _misspelt(fault: Fault) -> str | None:
+    """A hint where the word before is almost a keyword (``retrun x``)."""
+    word = fault.previous_text
+    if isinstance(fault.previous, Token) and fault.previous.type == "NAME" and word not in _KEYWORDS:
+        near = nearest(word, _KEYWORDS)
+        if near is not None and fault.found[:1].isalpha():
+            return f"did you mean {near!r} instead of {word!r}?"
+    return None
