@@ -1,1 +1,78 @@
-"""Source text in; a runnable kernel and a record of how it came about out."""
+"""Source text in; a runnable kernel and a record of how it came about out.
+
+    import wia_compiler as wia
+
+    program = wia.compile("kernel scale(input A: tensor, output B: tensor) { B = A * 2.0; }")
+    B = program.scale(A)
+
+Everything is imported when it is first used, so that importing this package is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from wia_compiler.base.errors import (
+    ArgumentError,
+    CompileError,
+    Diagnostic,
+    TargetError,
+    WiaError,
+)
+
+if TYPE_CHECKING:
+    from wia_compiler.runtime.build import Build
+    from wia_compiler.runtime.cache import cache
+    from wia_compiler.runtime.doctor import doctor
+    from wia_compiler.runtime.kernel import Kernel
+    from wia_compiler.runtime.program import Program, compile
+    from wia_compiler.runtime.reference_call import reference
+    from wia_compiler.runtime.specs import Spec, spec
+    from wia_compiler.runtime.targets import targets
+
+__version__ = "0.1.0"
+
+_LAZY = {
+    "Build": "build",
+    "Kernel": "kernel",
+    "Program": "program",
+    "Spec": "specs",
+    "cache": "cache",
+    "compile": "program",
+    "doctor": "doctor",
+    "reference": "reference_call",
+    "spec": "specs",
+    "targets": "targets",
+}
+
+__all__ = [
+    "ArgumentError",
+    "Build",
+    "CompileError",
+    "Diagnostic",
+    "Kernel",
+    "Program",
+    "Spec",
+    "TargetError",
+    "WiaError",
+    "__version__",
+    "cache",
+    "compile",
+    "doctor",
+    "reference",
+    "spec",
+    "targets",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.runtime.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

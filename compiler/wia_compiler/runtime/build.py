@@ -1,0 +1,190 @@
+"""A kernel built for given shapes, dtypes and target: its record, its texts, and a call."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from wia_compiler.base.errors import ArgumentError, TargetError
+from wia_compiler.base.record import Stage, Trace
+from wia_compiler.base.signature import KernelSignature
+from wia_compiler.passes.target import ArraySpec, Artifact, Executable, Target
+from wia_compiler.runtime.arguments import Arguments, read_arguments
+from wia_compiler.runtime.built import LoadedKernel
+from wia_compiler.runtime.launch import PreparedCall, prepare_call
+from wia_compiler.runtime.session import CacheReport, KernelUnit
+from wia_compiler.runtime.specs import Spec
+
+
+class Build:
+    """What ``kernel.build`` gives: one specialisation of a kernel for one target.
+
+    ``trace`` is the record of how it came about, ``cache`` where it came from, ``inputs`` and
+    ``outputs`` what it takes and gives, ``flops`` its arithmetic and ``size_bytes`` its compulsory
+    traffic. Calling it runs the code that was built.
+    """
+
+    def __init__(self, unit: KernelUnit, loaded: LoadedKernel, cache: CacheReport):
+        self._unit = unit
+        self._loaded = loaded
+        self.cache = cache
+
+    @property
+    def kernel(self) -> str:
+        """The kernel's name."""
+        return self._unit.signature.name
+
+    @property
+    def signature(self) -> KernelSignature:
+        """The kernel's parameters as its text declares them."""
+        return self._unit.signature
+
+    @property
+    def target(self) -> Target:
+        """What it was built for."""
+        return self._loaded.target
+
+    @property
+    def inputs(self) -> tuple[ArraySpec, ...]:
+        """Shape, dtype and layout of each argument, in order (scalars have no axes)."""
+        return self._loaded.built.inputs
+
+    @property
+    def outputs(self) -> tuple[ArraySpec, ...]:
+        """Shape and dtype of each result, in order."""
+        return self._loaded.built.outputs
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of one call, counted from the high-level IR."""
+        return self._loaded.built.flops
+
+    @property
+    def size_bytes(self) -> int:
+        """Compulsory traffic of one call: every input read once, every output written once."""
+        return self._loaded.built.size_bytes
+
+    @functools.cached_property
+    def trace(self) -> Trace:
+        """The record of the compilation, with the program's text of this moment."""
+        trace = self._loaded.trace
+        source = self._unit.signature.source
+        stages = tuple(
+            dataclasses.replace(stage, text=source.text) if stage.text == trace.source else stage
+            for stage in trace.stages
+        )
+        return dataclasses.replace(
+            trace, source=source.text, source_name=source.name, stages=stages
+        )
+
+    @property
+    def stages(self) -> list[Stage]:
+        """Every stage in order, from the text to the machine."""
+        return list(self.trace.stages)
+
+    def stage(self, name: str) -> Stage:
+        """The stage of that name; ``ArgumentError`` lists the names that exist."""
+        for stage in self.trace.stages:
+            if stage.name == name:
+                return stage
+        names = [stage.name for stage in self.trace.stages]
+        raise ArgumentError(f"{self.kernel}: no stage {name!r}, {_expected(name, names)}")
+
+    @property
+    def artifact(self) -> Artifact:
+        """What code generation left: files, texts, resources, metadata."""
+        return self._loaded.built.artifact
+
+    @property
+    def formats(self) -> list[str]:
+        """The names that ``assembly`` takes."""
+        return list(self.artifact.assembly)
+
+    def assembly(self, format: str) -> str:
+        """The text in that format: ``ptx``, ``sass``, ``tpu``, ``x86``, ``llvm`` …
+
+        ``TargetError`` lists the formats that exist for this target.
+        """
+        try:
+            return self.artifact.assembly[format]
+        except KeyError:
+            raise TargetError(
+                f"{self.kernel}: no {format!r} text for target {self.target.name}, "
+                f"{_expected(format, self.formats)}\n"
+                f"  help: build it for a target that has it; wia doctor lists missing tools"
+            ) from None
+
+    @property
+    def resources(self) -> Mapping[str, Any]:
+        """Registers, shared memory, spills, occupancy, code size … where the target has them."""
+        return self.artifact.resources
+
+    @property
+    def executable(self) -> Executable:
+        """The code, loaded; ``TargetError`` where this machine lacks what that needs."""
+        return self._loaded.executable
+
+    def prepare(self, *arrays: Any, out: object = None, **keywords: Any) -> PreparedCall:
+        """Check the arguments and allocate the outputs; running is then ``execute()``.
+
+        For timing and counting: ``execute()`` may be repeated, ``finish()`` gives the result.
+        """
+        arguments = read_arguments(self.signature, arrays, keywords)
+        return self.prepare_arguments(arguments, out)
+
+    def prepare_arguments(self, arguments: Arguments, out: object = None) -> PreparedCall:
+        """As ``prepare``, for arguments that have been read already."""
+        inputs = [
+            self._as_built(array, came, built)
+            for array, came, built in zip(
+                arguments.arrays, arguments.specs, self.inputs, strict=True
+            )
+        ]
+        return prepare_call(
+            self.signature,
+            self.executable,
+            inputs,
+            self.outputs,
+            inouts=arguments.inouts,
+            out=out,
+        )
+
+    def __call__(self, *arrays: Any, out: object = None, **keywords: Any) -> Any:
+        """Run on arrays of the shapes and dtypes it was built for; gives what the kernel gives."""
+        call = self.prepare(*arrays, out=out, **keywords)
+        call.execute()
+        return call.finish()
+
+    def _as_built(self, array: NDArray[Any], came: Spec, built: ArraySpec) -> NDArray[Any]:
+        expected = Spec(built.spec.shape, built.spec.dtype, built.strides)
+        if came == expected:
+            return array
+        same_elements = came.shape == expected.shape and came.dtype == expected.dtype
+        if same_elements and expected.strides is None:
+            return array.copy(order="C")
+        raise ArgumentError(
+            f"{self.kernel}({built.name}): got {came}, this was built for {expected}\n"
+            f"  help: call the kernel itself, which builds for what it is given"
+        )
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(
+            f"{spec.name}: {Spec(spec.spec.shape, spec.spec.dtype, spec.strides)}"
+            for spec in self.inputs
+        )
+        results = ", ".join(str(Spec(spec.spec.shape, spec.spec.dtype)) for spec in self.outputs)
+        return (
+            f"<wia.Build {self.kernel}({arguments}) -> {results} for {self.target.name}: "
+            f"{self.cache}; assembly: {', '.join(self.formats) or 'none'}>"
+        )
+
+
+def _expected(name: str, names: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f" (did you mean {near[0]!r}?)" if near else ""
+    return f"expected one of {', '.join(names) or 'none'}{hint}"

@@ -1,0 +1,134 @@
+"""A kernel that has been built, and how it is written to and read from the cache on disk."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from wia_compiler.base.dtypes import DTYPES
+from wia_compiler.base.record import Trace
+from wia_compiler.dialects.types import TensorSpec
+from wia_compiler.passes.target import ArraySpec, Artifact, Executable, Target
+from wia_compiler.runtime.cache_key import CacheKey
+
+COMPILED = "compiled.json"
+TRACE = "trace.json"
+
+
+@dataclass(frozen=True)
+class BuiltKernel:
+    """Code for one cache key with its record.
+
+    ``compile_time_ns`` is what the compilation took when it happened, ``size_bytes`` the
+    compulsory traffic: inputs read once, outputs written once. ``read_trace`` gives the record,
+    which is large and seldom wanted, so that it is parsed only when someone looks.
+    """
+
+    key: CacheKey
+    artifact: Artifact
+    inputs: tuple[ArraySpec, ...]
+    outputs: tuple[ArraySpec, ...]
+    flops: int
+    size_bytes: int
+    compile_time_ns: int
+    read_trace: Callable[[], Trace]
+
+
+class LoadedKernel:
+    """A built kernel in this process; record and machine code are brought in when first needed."""
+
+    def __init__(self, built: BuiltKernel, target: Target):
+        self.built = built
+        self.target = target
+        self._lock = threading.Lock()
+        self._trace: Trace | None = None
+        self._executable: Executable | None = None
+
+    @property
+    def trace(self) -> Trace:
+        """The record of the compilation."""
+        if self._trace is None:
+            self._trace = self.built.read_trace()
+        return self._trace
+
+    @property
+    def executable(self) -> Executable:
+        """The code, ready to run; ``TargetError`` where this machine lacks what that needs."""
+        with self._lock:
+            if self._executable is None:
+                self._executable = self.target.load(self.built.artifact)
+            return self._executable
+
+
+def encode(built: BuiltKernel) -> dict[str, bytes]:
+    """The files of a cache entry: ``compiled.json``, ``trace.json`` and those of the artifact."""
+    artifact = built.artifact
+    compiled = {
+        "key": json.loads(built.key.canonical_json),
+        "target": artifact.target,
+        "kernel": artifact.kernel,
+        "files": sorted(artifact.files),
+        "assembly": dict(artifact.assembly),
+        "resources": dict(artifact.resources),
+        "metadata": dict(artifact.metadata),
+        "inputs": [_encode_spec(spec) for spec in built.inputs],
+        "outputs": [_encode_spec(spec) for spec in built.outputs],
+        "flops": built.flops,
+        "size_bytes": built.size_bytes,
+        "compile_time_ns": built.compile_time_ns,
+    }
+    return {
+        **artifact.files,
+        COMPILED: json.dumps(compiled, ensure_ascii=False, separators=(",", ":")).encode(),
+        TRACE: built.read_trace().to_json().encode(),
+    }
+
+
+def decode(key: CacheKey, files: Mapping[str, bytes]) -> BuiltKernel | None:
+    """What ``encode`` wrote; ``None`` where the entry belongs to another key."""
+    compiled: dict[str, Any] = json.loads(files[COMPILED])
+    if compiled["key"] != json.loads(key.canonical_json):
+        return None
+    artifact = Artifact(
+        target=compiled["target"],
+        kernel=compiled["kernel"],
+        files={name: files[name] for name in compiled["files"]},
+        assembly=compiled["assembly"],
+        resources=compiled["resources"],
+        metadata=compiled["metadata"],
+    )
+    trace_bytes = files[TRACE]
+    return BuiltKernel(
+        key=key,
+        artifact=artifact,
+        inputs=_decode_specs(compiled["inputs"]),
+        outputs=_decode_specs(compiled["outputs"]),
+        flops=compiled["flops"],
+        size_bytes=compiled["size_bytes"],
+        compile_time_ns=compiled["compile_time_ns"],
+        read_trace=lambda: Trace.from_json(trace_bytes.decode()),
+    )
+
+
+def _encode_spec(spec: ArraySpec) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "shape": spec.spec.shape,
+        "dtype": spec.spec.dtype.name,
+        "label": spec.spec.label,
+        "strides": spec.strides,
+    }
+
+
+def _decode_specs(rows: Sequence[Mapping[str, Any]]) -> tuple[ArraySpec, ...]:
+    return tuple(
+        ArraySpec(
+            row["name"],
+            TensorSpec(tuple(row["shape"]), DTYPES[row["dtype"]], row["label"]),
+            None if row["strides"] is None else tuple(row["strides"]),
+        )
+        for row in rows
+    )

@@ -1,0 +1,228 @@
+"""The cache on disk: one folder an entry, written aside and renamed, checked on every read.
+
+An entry is ``<root>/entries/<digest>/`` with ``manifest.json``, which names every other file with
+its SHA-256. Whatever is missing, truncated or changed makes the whole entry a miss, and the next
+store replaces it. Several processes may read, store and evict the same entries at once: a store
+becomes visible in one rename, and whoever loses a race uses what the winner left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+LOGGER = logging.getLogger("wia")
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+# A staging folder older than this was left by a process that died.
+STALE_STAGING_SECONDS = 3600.0
+# Other processes store too: count what really lies there after so many stores of our own.
+STORES_BETWEEN_SCANS = 32
+
+
+@dataclass(frozen=True)
+class EntryInfo:
+    """One entry: its digest, bytes on disk and when it was last used (seconds since the epoch)."""
+
+    digest: str
+    size_bytes: int
+    used_at: float
+    path: Path
+
+
+@dataclass
+class DiskCache:
+    """Compiled kernels under ``root``: at most ``limit_bytes``, the least recently used go first.
+
+    A folder that cannot be written is reported once through the log ``wia`` and then left alone;
+    compiling goes on without it.
+    """
+
+    root: Path
+    limit_bytes: int
+    _size_bytes: int = field(default=0, init=False)
+    _stores: int = field(default=0, init=False)
+    _warned: set[str] = field(default_factory=set[str], init=False)
+
+    def read(self, digest: str) -> dict[str, bytes] | None:
+        """The files of an entry by name, or ``None`` where there is none that is whole."""
+        folder = self._folder(digest)
+        try:
+            manifest_bytes = (folder / MANIFEST).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn("read", error)
+            return None
+        files = self._checked_files(digest, folder, manifest_bytes)
+        if files is None:
+            LOGGER.warning("cache entry %s is damaged and will be compiled anew", digest[:16])
+            return None
+        # The manifest's time of change is the time of last use: access times are often not kept.
+        with contextlib.suppress(OSError):
+            os.utime(folder / MANIFEST)
+        return files
+
+    def write(self, digest: str, files: Mapping[str, bytes]) -> bool:
+        """Store an entry, replacing what is there; whether it lies on disk now."""
+        size_bytes = 0
+        staging = self.root / "staging" / f"{digest[:16]}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        try:
+            size_bytes = _write_entry(staging, digest, files)
+            self._publish(staging, self._folder(digest))
+        except OSError as error:
+            if not self._is_whole(self._folder(digest)):
+                self._warn("write", error)
+                return False
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        self._size_bytes += size_bytes
+        self._stores += 1
+        if self._size_bytes > self.limit_bytes or self._stores % STORES_BETWEEN_SCANS == 1:
+            self.evict()
+        return True
+
+    def entries(self) -> list[EntryInfo]:
+        """Every entry, most recently used first; those that vanish meanwhile are left out."""
+        found: list[EntryInfo] = []
+        for folder in _children(self.root / "entries"):
+            with contextlib.suppress(OSError):
+                used_at = (folder / MANIFEST).stat().st_mtime
+                found.append(EntryInfo(folder.name, _size_bytes(folder), used_at, folder))
+        return sorted(found, key=lambda entry: (-entry.used_at, entry.digest))
+
+    def evict(self) -> int:
+        """Remove the least recently used entries beyond the limit; how many went.
+
+        Folders that an interrupted process left aside go too.
+        """
+        removed, total_bytes = 0, 0
+        self._size_bytes = 0
+        for entry in self.entries():
+            total_bytes += entry.size_bytes
+            if total_bytes > self.limit_bytes:
+                self.remove(entry.digest)
+                removed += 1
+            else:
+                self._size_bytes = total_bytes
+        oldest = time.time() - STALE_STAGING_SECONDS
+        for folder in _children(self.root / "staging"):
+            with contextlib.suppress(OSError):
+                if folder.stat().st_mtime < oldest:
+                    shutil.rmtree(folder, ignore_errors=True)
+        return removed
+
+    def remove(self, digest: str) -> None:
+        """Remove one entry; it disappears in one step, so that no reader sees half of it."""
+        trash = self.root / "staging" / f"trash-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        with contextlib.suppress(OSError):
+            trash.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(self._folder(digest), trash)
+        shutil.rmtree(trash, ignore_errors=True)
+
+    def clear(self) -> int:
+        """Remove every entry; how many there were."""
+        entries = self.entries()
+        for entry in entries:
+            self.remove(entry.digest)
+        self._size_bytes = 0
+        return len(entries)
+
+    def _folder(self, digest: str) -> Path:
+        return self.root / "entries" / digest
+
+    def _publish(self, staging: Path, folder: Path) -> None:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.rename(staging, folder)
+        except OSError:
+            # Someone else stored this key first, or what lies there is damaged: that is replaced.
+            if self._is_whole(folder):
+                return
+            self.remove(folder.name)
+            os.rename(staging, folder)
+        _sync_folder(folder.parent)
+
+    def _is_whole(self, folder: Path) -> bool:
+        try:
+            manifest_bytes = (folder / MANIFEST).read_bytes()
+        except OSError:
+            return False
+        return self._checked_files(folder.name, folder, manifest_bytes) is not None
+
+    @staticmethod
+    def _checked_files(digest: str, folder: Path, manifest_bytes: bytes) -> dict[str, bytes] | None:
+        try:
+            manifest: dict[str, Any] = json.loads(manifest_bytes)
+            if manifest["format"] != FORMAT or manifest["digest"] != digest:
+                return None
+            checksums: dict[str, str] = manifest["files"]
+            files = {name: (folder / name).read_bytes() for name in checksums}
+        except (ValueError, KeyError, TypeError, AttributeError, OSError):
+            return None
+        for name, content in files.items():
+            if hashlib.sha256(content).hexdigest() != checksums[name]:
+                return None
+        return files
+
+    def _warn(self, what: str, error: OSError) -> None:
+        if what not in self._warned:
+            self._warned.add(what)
+            LOGGER.warning(
+                "cannot %s the cache folder %s (%s): kernels are compiled and run, but not kept; "
+                "set WIA_CACHE_DIR to a folder that can be written",
+                what,
+                self.root,
+                error.strerror or error,
+            )
+
+
+def _write_entry(staging: Path, digest: str, files: Mapping[str, bytes]) -> int:
+    staging.mkdir(parents=True)
+    for name, content in files.items():
+        _write_synced(staging / name, content)
+    checksums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    manifest = json.dumps(
+        {"format": FORMAT, "digest": digest, "files": checksums}, separators=(",", ":")
+    ).encode()
+    _write_synced(staging / MANIFEST, manifest)
+    _sync_folder(staging)
+    return len(manifest) + sum(len(content) for content in files.values())
+
+
+def _write_synced(path: Path, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    with contextlib.suppress(OSError):  # some file systems cannot sync a folder
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _size_bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.iterdir())

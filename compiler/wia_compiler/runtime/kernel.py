@@ -1,0 +1,105 @@
+"""A kernel of a program: called on arrays, built for specs, bound to a target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wia_compiler.base.errors import ArgumentError
+from wia_compiler.base.signature import KernelSignature
+from wia_compiler.passes.target import Target
+from wia_compiler.runtime.arguments import array_specs, read_arguments, read_specs
+from wia_compiler.runtime.build import Build
+from wia_compiler.runtime.session import KernelUnit, Session
+from wia_compiler.runtime.specs import Spec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEFAULT_TARGET = "cpu"
+
+
+class Kernel:
+    """One kernel: ``kernel(A, B)`` compiles once for each kind of arguments, and runs."""
+
+    def __init__(self, unit: KernelUnit, session: Session, target: str = DEFAULT_TARGET):
+        self._unit = unit
+        self._session = session
+        self._target_name = target
+        self._target: Target | None = None
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self._unit.signature.name
+
+    @property
+    def signature(self) -> KernelSignature:
+        """Its parameters as declared."""
+        return self._unit.signature
+
+    @property
+    def source(self) -> str:
+        """Its text, as written."""
+        return self._unit.texts[0].text
+
+    @property
+    def unit(self) -> KernelUnit:
+        """The kernel with the program it stands in."""
+        return self._unit
+
+    @property
+    def target(self) -> Target:
+        """The target that calls and builds use."""
+        if self._target is None:
+            self._target = self._session.make_target(self._target_name)
+        return self._target
+
+    def to(self, target: str) -> Kernel:
+        """The same kernel for another target; ``TargetError`` lists those that exist."""
+        bound = Kernel(self._unit, self._session, target)
+        assert bound.target is not None
+        return bound
+
+    def build(
+        self,
+        *arrays: Any,
+        target: str | None = None,
+        schedule: object = None,
+        **keywords: Any,
+    ) -> Build:
+        """Code for the shapes and dtypes of the arguments, which are arrays or ``wia.spec``.
+
+        Scalars may be left out: their values are no part of the code. ``target`` overrides the
+        kernel's own.
+        """
+        refuse_schedule(schedule)
+        kernel = self if target is None else self.to(target)
+        return kernel._build(read_specs(self.signature, arrays, keywords))
+
+    def __call__(self, *arrays: Any, out: object = None, **keywords: Any) -> Any:
+        """Run on arrays; returns one array, or a tuple where the kernel has several results.
+
+        ``out=`` takes the array (a tuple or mapping for several outputs) to write into; inout
+        parameters are updated in place. Raises ``ArgumentError`` before anything runs.
+        """
+        arguments = read_arguments(self.signature, arrays, keywords)
+        call = self._build(arguments.specs).prepare_arguments(arguments, out)
+        call.execute()
+        return call.finish()
+
+    def _build(self, specs: Sequence[Spec]) -> Build:
+        arguments = array_specs(self.signature, specs)
+        loaded, report = self._session.build(self._unit, arguments, self.target)
+        return Build(self._unit, loaded, report)
+
+    def __repr__(self) -> str:
+        return f"<wia.Kernel {self.signature} for {self.target.name}>"
+
+
+def refuse_schedule(schedule: object) -> None:
+    """Schedules given from outside are not part of the language yet."""
+    if schedule is not None:
+        raise ArgumentError(
+            "schedule=: schedules cannot be given yet, expected None\n"
+            "  help: leave schedule= away; each target's own schedule is used"
+        )
