@@ -1,0 +1,38 @@
+"""Every tutorial runs from top to bottom, and its notebook is what its script says."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parents[2]
+TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9]*.ipynb"))
+
+
+def test_notebooks_are_written_from_their_scripts() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "tools" / "notebooks.py", "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, f"run tools/notebooks.py: {done.stdout}"
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_the_tutorial_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WIA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    notebook = nbformat.read(path, as_version=4)
+    client = NotebookClient(
+        notebook, timeout=300, kernel_name="python3", store_widget_state=False,
+        resources={"metadata": {"path": str(path.parent)}},
+    )  # fmt: skip
+    client.execute()
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    outputs = [output for cell in code for output in cell.outputs]
+    html = "".join(output.get("data", {}).get("text/html", "") for output in outputs)
+    streams = "".join(output.get("text", "") for output in outputs)
+    assert "fusion" in html, "the explorer's static twin shows the stages"
+    assert "taken" in streams and "refused" in streams, "both kinds of decision are printed"
+    assert any("image/png" in output.get("data", {}) for output in outputs), "the picture is drawn"
