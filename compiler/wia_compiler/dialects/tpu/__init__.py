@@ -1,1 +1,1 @@
-"""The TPU level: one machine, one instruction table, one assembly text, and the IR that prints it."""
+"""The TPU level: one machine, one instruction table, one assembly text, and IR for it."""

@@ -49,7 +49,7 @@ Cycles = Callable[[SystolicMachine, Work], int]
 
 @dataclass(frozen=True)
 class InstructionRow:
-    """One instruction; ``cycles_text`` is the formula of ``cycles`` as the documentation shows it."""
+    """One instruction; ``cycles_text`` is the formula of ``cycles`` for the documentation."""
 
     mnemonic: str
     parameters: tuple[Parameter, ...]
@@ -90,7 +90,11 @@ _HBM_CYCLES = "⌈HBM bytes / 512⌉"
 TABLE: tuple[InstructionRow, ...] = (
     InstructionRow(
         "loop",
-        (Parameter("register", "register"), Parameter("extent", "count"), Parameter("step", "count")),
+        (
+            Parameter("register", "register"),
+            Parameter("extent", "count"),
+            Parameter("step", "count"),
+        ),
         "sequencer",
         _free,
         "0",

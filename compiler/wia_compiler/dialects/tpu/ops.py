@@ -50,9 +50,7 @@ class _WindowOp(IRDLOperation):
     transposed = opt_prop_def(UnitAttr)
 
     def __init__(self, tile: SSAValue, tensor: SSAValue, window: WindowSpec):
-        super().__init__(
-            operands=[tile, tensor, list(window.ivs)], properties=window.properties()
-        )
+        super().__init__(operands=[tile, tensor, list(window.ivs)], properties=window.properties())
 
     @property
     def window(self) -> WindowSpec:
@@ -106,7 +104,7 @@ class DmaInOp(_WindowOp):
 
 @irdl_op_definition
 class StoreOutputOp(_WindowOp):
-    """A buffer or the accumulators to HBM: ``tpu.store_output %accumulators, %C[0 : 64, 0 : 64]``."""
+    """A buffer or accumulators to HBM: ``tpu.store_output %accumulators, %C[0 : 64, 0 : 64]``."""
 
     name = "tpu.store_output"
 
@@ -170,11 +168,9 @@ class VectorAddOp(IRDLOperation):
     )
 
     def __init__(self, destination: SSAValue, left: SSAValue, right: SSAValue | float):
-        number = FloatAttr(right, f64) if isinstance(right, float) else None
-        other = None if isinstance(right, float) else right
-        super().__init__(
-            operands=[destination, left, other], properties={"number": number}
-        )
+        number = None if isinstance(right, SSAValue) else FloatAttr(right, f64)
+        other = right if isinstance(right, SSAValue) else None
+        super().__init__(operands=[destination, left, other], properties={"number": number})
 
     def verify_(self) -> None:
         if (self.right is None) == (self.number is None):
@@ -212,9 +208,7 @@ class VectorRoundOp(IRDLOperation):
     )
 
     def __init__(self, destination: SSAValue, source: SSAValue, dtype: str):
-        super().__init__(
-            operands=[destination, source], properties={"dtype": StringAttr(dtype)}
-        )
+        super().__init__(operands=[destination, source], properties={"dtype": StringAttr(dtype)})
 
 
 def memory_of(value: SSAValue) -> str | None:

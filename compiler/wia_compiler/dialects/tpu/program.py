@@ -4,6 +4,7 @@
 
     .kernel matmul_relu tpu:spec
     .hbm A f32 1000x257 input
+    .view A_1 257000 strides 1 of A
     .vmem input_buffer bf16 1000x128 slots 2
     .accumulators accumulators 1000x128 slots 2
     loop %k, 257, 128
@@ -47,7 +48,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Axis:
-    """What a window takes of one axis: ``length`` elements from ``start``; ``None`` is one index."""
+    """What a window takes of one axis: ``length`` elements from ``start``, or one (``None``)."""
 
     start: Index
     length: int | None = None
@@ -71,7 +72,9 @@ class Window:
     def limits(self) -> tuple[int, int]:
         """The most rows and columns it can have."""
         runs = [axis.length for axis in self.axes if axis.length is not None]
-        rows, columns = (1, 1) if not runs else (1, runs[0]) if len(runs) == 1 else (runs[0], runs[-1])
+        rows, columns = (
+            (1, 1) if not runs else (1, runs[0]) if len(runs) == 1 else (runs[0], runs[-1])
+        )
         return (columns, rows) if self.transposed else (rows, columns)
 
     def __str__(self) -> str:
@@ -95,6 +98,25 @@ class Tensor:
     def __str__(self) -> str:
         sizes = "x".join(map(str, self.shape)) or "scalar"
         return f".hbm {self.name} {self.dtype} {sizes} {self.role}"
+
+
+@dataclass(frozen=True)
+class View:
+    """The memory of a tensor under another shape: ``.view A_1 6x4 strides 4x1 of A``.
+
+    Strides count elements; the first element is the tensor's first.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    tensor: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+    def __str__(self) -> str:
+        sizes = "x".join(map(str, self.shape)) or "scalar"
+        strides = "x".join(map(str, self.strides)) or "none"
+        return f".view {self.name} {sizes} strides {strides} of {self.tensor}"
 
 
 @dataclass(frozen=True)
@@ -153,6 +175,7 @@ class Program:
     name: str
     machine: str
     tensors: tuple[Tensor, ...]
+    views: tuple[View, ...]
     buffers: tuple[Buffer, ...]
     body: tuple[Instruction | Loop, ...]
 
@@ -160,7 +183,8 @@ class Program:
     def lines(self) -> tuple[str, ...]:
         """The text, without comments."""
         head = [f".kernel {self.name} {self.machine}"]
-        return (*head, *map(str, self.tensors), *map(str, self.buffers), *_lines(self.body, ""))
+        declared = map(str, (*self.tensors, *self.views, *self.buffers))
+        return (*head, *declared, *_lines(self.body, ""))
 
     def __str__(self) -> str:
         return "\n".join(self.lines) + "\n"

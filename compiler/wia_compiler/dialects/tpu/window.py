@@ -129,9 +129,7 @@ class _Indices:
 def parse_window(parser: Parser) -> WindowSpec:
     """What follows the tensor's name in ``print_window``'s text."""
     indices = _Indices()
-    axes = parser.parse_comma_separated_list(
-        parser.Delimiter.SQUARE, lambda: indices.axis(parser)
-    )
+    axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, lambda: indices.axis(parser))
     starts = AffineMap(0, len(indices.ivs), tuple(start for start, _, _ in axes))
     transposed = parser.parse_optional_keyword("transposed") is not None
     lengths, clips = [length for _, length, _ in axes], [clip for _, _, clip in axes]

@@ -43,7 +43,7 @@ class Clock:
         writes: Sequence[str],
         produces: str | None = None,
     ) -> None:
-        """HBM traffic; ``queue`` is ``read`` or ``write``; ``produces`` names the tensor written."""
+        """HBM traffic of ``queue`` ``read`` or ``write``; ``produces`` is the tensor written."""
         earliest = max(self.units.get(queue, 0), self._available(reads, writes))
         if self.ideal_memory or cycles == 0:
             start, cycles = earliest, 0
@@ -95,7 +95,7 @@ class Clock:
         self.end = max(self.end, end)
 
     def _port(self, earliest: int, cycles: int) -> int:
-        """Reserve the port for ``cycles``: in the first gap that holds them, or behind all others."""
+        """Reserve the port for ``cycles``: in the first gap that holds them, or at the end."""
         passed = min(self.units.get("read", 0), self.units.get("write", 0))
         self.gaps = [gap for gap in self.gaps if gap[1] > passed]
         for number, (start, stop) in enumerate(self.gaps):

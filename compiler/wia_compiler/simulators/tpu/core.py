@@ -149,8 +149,9 @@ class Core:
         for axis, name in enumerate(("rows", "columns")):
             sizes = {tile.shape[axis] for tile in tiles} - {1}
             if len(sizes) > 1:
-                raise MemoryFault(f"adds tiles of {tiles[0].shape[axis]} and "
-                                  f"{tiles[1].shape[axis]} {name}")
+                raise MemoryFault(
+                    f"adds tiles of {tiles[0].shape[axis]} and {tiles[1].shape[axis]} {name}"
+                )
         return self._vector(destination, meaning.add(*tiles), (left, right))
 
     def _activate(self, instruction: Instruction) -> int:

@@ -35,9 +35,7 @@ class Counters:
     macs_used: int = 0
     mapping: float = 0.0
 
-    def summary(
-        self, machine: SystolicMachine, ideal_end: int, end: int
-    ) -> dict[str, int | float]:
+    def summary(self, machine: SystolicMachine, ideal_end: int, end: int) -> dict[str, int | float]:
         """Every counter by name.
 
         ``cycles`` is the number of the last busy cycle, counted from 0, with transfers that take

@@ -1,4 +1,4 @@
-"""The machine's memories: HBM tensors and rings of tiles, bounds checked, poisoned until written."""
+"""The machine's memories: HBM tensors and rings of tiles; bounds checked, poison until written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.dialects.tpu.meaning import Tile, convert
-from wia_compiler.dialects.tpu.program import Buffer, Tensor, Window
+from wia_compiler.dialects.tpu.program import Buffer, Tensor, View, Window
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Registers = Mapping[str, int]
@@ -41,6 +41,24 @@ class HbmTensor:
         written = None if declaration.role == "input" else np.zeros(declaration.shape, np.bool_)
         return HbmTensor(declaration, array, written)
 
+    def view(self, view: View) -> HbmTensor:
+        """The same memory under the view's shape; a view that leaves it is a fault."""
+        steps = [(size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True)]
+        first = sum(step for step in steps if step < 0)
+        last = sum(step for step in steps if step > 0)
+        if 0 not in view.shape and (first < 0 or last >= self.array.size):
+            raise MemoryFault(
+                f"out of bounds: {view.name} shows elements {first} to {last} of {view.tensor}, "
+                f"which has {self.array.size}"
+            )
+        if not self.array.flags.c_contiguous:
+            raise MemoryFault(f"{view.tensor} does not lie in one piece, a view needs that")
+        return HbmTensor(
+            self.declaration,
+            _strided(self.array, view),
+            None if self.written is None else _strided(self.written, view),
+        )
+
     def read(self, window: Window, registers: Registers, dtype: str) -> Tile:
         """The window's tile as rows × columns of ``dtype``; reading poison is a fault."""
         place = self.place(window, registers)
@@ -57,7 +75,9 @@ class HbmTensor:
         place = self.place(window, registers)
         view = as_tile(self.array[place], window)
         if view.shape != tile.shape:
-            raise MemoryFault(f"stores a tile of {_by(tile.shape)} to a window of {_by(view.shape)}")
+            raise MemoryFault(
+                f"stores a tile of {_by(tile.shape)} to a window of {_by(view.shape)}"
+            )
         view[...] = convert(tile, self.declaration.dtype)
         assert self.written is not None
         self.written[place] = True
@@ -88,6 +108,11 @@ class HbmTensor:
         return tuple(found)
 
 
+def _strided(array: Array, view: View) -> Array:
+    strides = [stride * array.itemsize for stride in view.strides]
+    return np.lib.stride_tricks.as_strided(array, view.shape, strides)
+
+
 def as_tile(view: Array, window: Window) -> Array:
     """A view of a window's elements as rows × columns."""
     runs = [n for axis, n in zip(window.axes, view.shape, strict=True) if axis.length is not None]
@@ -102,7 +127,7 @@ def as_tile(view: Array, window: Window) -> Array:
 
 @dataclass
 class Ring:
-    """The slots of a buffer; what fills it takes the next slot, readers see the slot filled last."""
+    """The slots of a buffer; what fills it takes the next one, readers see the last one filled."""
 
     declaration: Buffer
     slot: int = -1

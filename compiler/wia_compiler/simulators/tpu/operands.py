@@ -13,17 +13,27 @@ from wia_compiler.dialects.tpu.instructions import (
     Parameter,
 )
 from wia_compiler.dialects.tpu.machine import SystolicMachine
-from wia_compiler.dialects.tpu.program import Axis, Buffer, Index, Operand, Tensor, Window
+from wia_compiler.dialects.tpu.program import Axis, Buffer, Index, Operand, Tensor, View, Window
 from wia_compiler.simulators.tpu.fields import Fault, Field, closest, split_fields
 
 
 @dataclass
 class Names:
-    """What the lines above declared: tensors, buffers, and the registers of the open loops."""
+    """What the lines above declared, and the registers of the open loops."""
 
     tensors: dict[str, Tensor]
+    views: dict[str, View]
     buffers: dict[str, Buffer]
     registers: list[str]
+
+    def tensor(self, name: str) -> Tensor | View | None:
+        """The tensor or view of that name."""
+        return self.tensors.get(name) or self.views.get(name)
+
+    def role(self, name: str) -> str:
+        """The role of a tensor, or of the tensor that a view shows."""
+        view = self.views.get(name)
+        return self.tensors[view.tensor if view is not None else name].role
 
 
 _REGISTER = re.compile(r"%([^\W\d]\w*)\Z")
@@ -78,9 +88,7 @@ def _register(
     return found[1]
 
 
-def _storage(
-    field: Field, parameter: Parameter, names: Names, machine: SystolicMachine
-) -> Operand:
+def _storage(field: Field, parameter: Parameter, names: Names, machine: SystolicMachine) -> Operand:
     buffer = names.buffers.get(field.text)
     if buffer is None:
         declare = ".accumulators" if parameter.kind == "accumulators" else ".vmem"
@@ -112,9 +120,9 @@ def _window(field: Field, parameter: Parameter, names: Names, machine: SystolicM
             "write: A[%i : 128, %k : 128 clip]",
         )
     name = body.part(0, opening).strip()
-    tensor = names.tensors.get(name.text)
+    tensor = names.tensor(name.text)
     if tensor is None:
-        hint = closest(name.text, names.tensors) or "declare it with .hbm"
+        hint = closest(name.text, [*names.tensors, *names.views]) or "declare it with .hbm"
         raise Fault(f"no tensor {name.text!r}", name.span, hint)
     parts = split_fields(body.part(opening + 1, -1).strip())
     if len(parts) != len(tensor.shape):

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wia_compiler.base.errors import CompileError, Diagnostic
 from wia_compiler.base.source import Source, Span
 from wia_compiler.dialects.tpu.instructions import INSTRUCTIONS, TENSOR_DTYPES
 from wia_compiler.dialects.tpu.machine import SystolicMachine
-from wia_compiler.dialects.tpu.program import Buffer, Instruction, Loop, Program, Tensor
-from wia_compiler.simulators.tpu.fields import Field, Fault, closest, split_fields
+from wia_compiler.dialects.tpu.program import (
+    Buffer,
+    Instruction,
+    Loop,
+    Program,
+    Tensor,
+    View,
+)
+from wia_compiler.simulators.tpu.fields import Fault, Field, closest, split_fields
 from wia_compiler.simulators.tpu.operands import Names, read_operand
 from wia_compiler.simulators.tpu.rules import check_buffers, check_instruction
 
@@ -30,7 +38,7 @@ class Reader:
     def __init__(self, source: Source, machine: SystolicMachine):
         self.source = source
         self.machine = machine
-        self.names = Names({}, {}, [])
+        self.names = Names({}, {}, {}, [])
         self.kernel: str | None = None
         self.stack = [_OpenLoop(Instruction("", ()))]
         self.diagnostics: list[Diagnostic] = []
@@ -55,6 +63,7 @@ class Reader:
             name=self.kernel or "",
             machine=self.machine.name,
             tensors=tuple(self.names.tensors.values()),
+            views=tuple(self.names.views.values()),
             buffers=tuple(self.names.buffers.values()),
             body=tuple(self.stack[0].body),
         )
@@ -115,10 +124,12 @@ class Reader:
                 self._kernel(word, words)
             case ".hbm":
                 self._tensor(word, words)
+            case ".view":
+                self._view(word, words)
             case ".vmem" | ".accumulators":
                 self._buffer(word, words)
             case _:
-                known = (".kernel", ".hbm", ".vmem", ".accumulators")
+                known = (".kernel", ".hbm", ".view", ".vmem", ".accumulators")
                 hint = closest(word.text, known) or f"there are: {', '.join(known)}"
                 raise Fault(f"unknown directive {word.text!r}", word.span, hint)
 
@@ -138,7 +149,7 @@ class Reader:
                 "expected .hbm NAME DTYPE SIZES ROLE", word.span, "write: .hbm A f32 128x64 input"
             )
         name, dtype, sizes, role = words
-        self._new(name, self.names.tensors)
+        self._new(name, {**self.names.tensors, **self.names.views})
         _one_of(dtype, TENSOR_DTYPES, "dtype")
         _one_of(role, _ROLES, "role")
         shape = () if sizes.text == "scalar" else _sizes(sizes, 1)
@@ -149,6 +160,25 @@ class Reader:
             role.text,  # pyright: ignore[reportArgumentType]
             name.span,
         )
+
+    def _view(self, word: Field, words: list[Field]) -> None:
+        if len(words) != 6 or (words[2].text, words[4].text) != ("strides", "of"):
+            raise Fault(
+                "expected .view NAME SIZES strides STRIDES of TENSOR",
+                word.span,
+                "write: .view A_1 6x4 strides 4x1 of A",
+            )
+        name, sizes, _, steps, _, tensor = words
+        self._new(name, {**self.names.tensors, **self.names.views})
+        if tensor.text not in self.names.tensors:
+            hint = closest(tensor.text, self.names.tensors) or "declare it with .hbm"
+            raise Fault(f"no tensor {tensor.text!r}", tensor.span, hint)
+        shape = () if sizes.text == "scalar" else _sizes(sizes, 1)
+        found = [] if steps.text == "none" else steps.text.split("x")
+        if len(found) != len(shape) or not all(re.fullmatch(r"-?\d+", each) for each in found):
+            raise Fault(f"expected {len(shape)} strides, found {steps.text!r}", steps.span)
+        strides = tuple(map(int, found))
+        self.names.views[name.text] = View(name.text, shape, strides, tensor.text, name.span)
 
     def _buffer(self, word: Field, words: list[Field]) -> None:
         on_chip = word.text == ".vmem"
@@ -172,7 +202,7 @@ class Reader:
         name = words[0]
         self.names.buffers[name.text] = Buffer(name.text, memory, dtype, *shape, slots, name.span)
 
-    def _new(self, name: Field, owners: dict[str, Tensor] | dict[str, Buffer]) -> None:
+    def _new(self, name: Field, owners: Mapping[str, Tensor | View | Buffer]) -> None:
         if not _NAME.match(name.text):
             raise Fault(f"{name.text!r} is not a name", name.span, "use letters, digits and _")
         if name.text in owners:

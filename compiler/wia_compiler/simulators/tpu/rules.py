@@ -23,7 +23,7 @@ def check_instruction(
     if name == "store_output":
         window = operands[0]
         assert isinstance(window, Window)
-        if names.tensors[window.tensor].role == "input":
+        if names.role(window.tensor) == "input":
             raise Fault(f"{window.tensor} is an input and cannot be written", fields[0].span)
     if name in ("dma_in", "clear"):
         window = operands[1]
@@ -33,7 +33,9 @@ def check_instruction(
         buffer = names.buffers[str(operands[1])]
         if buffer.dtype != "bf16":
             hint = f"declare {buffer.name} as bf16"
-            raise Fault(f"the array takes bf16, {buffer.name} is {buffer.dtype}", fields[1].span, hint)
+            raise Fault(
+                f"the array takes bf16, {buffer.name} is {buffer.dtype}", fields[1].span, hint
+            )
         rows = machine.rows if name == "load_weights" else buffer.rows
         lanes = machine.columns if name == "load_weights" else machine.rows
         if buffer.rows > rows or buffer.columns > lanes:

@@ -58,6 +58,11 @@ def run(
     unknown = [each for each in tensors if each not in hbm]
     if unknown:
         raise ArgumentError(f"the text declares no tensor {unknown[0]!r}; it has: {', '.join(hbm)}")
+    for view in program.views:
+        try:
+            hbm[view.name] = hbm[view.tensor].view(view)
+        except MemoryFault as fault:
+            raise _fault(fault, view.span, source, {}) from None
     rings = {buffer.name: Ring(buffer) for buffer in program.buffers}
     core = Core(machine, hbm, rings, weight_double_buffer)
     lines: dict[int, LineCounts] = {}
@@ -112,5 +117,7 @@ def _check_outputs(program: Program, hbm: Mapping[str, HbmTensor], source: Sourc
         written = hbm[tensor.name].written
         if tensor.role == "output" and written is not None and not bool(np.all(written)):
             missing = int(np.count_nonzero(~written))
-            message = f"{missing} of {written.size} elements of output {tensor.name} were not written"
+            message = (
+                f"{missing} of {written.size} elements of output {tensor.name} were not written"
+            )
             raise TpuFault(Diagnostic(message, tensor.span, None, source))
