@@ -278,10 +278,11 @@ class DeclareOp(IRDLOperation):
         dims: tuple[int | str | None, ...] | None,
         dtype: DType | None,
         scope: int,
+        result_type: Attribute | None = None,
     ):
         super().__init__(
             operands=[value],
-            result_types=[value.type],
+            result_types=[value.type if result_type is None else result_type],
             properties={
                 "kernel": StringAttr(kernel),
                 "parameter": StringAttr(parameter),
