@@ -32,9 +32,7 @@ def cells(script: str) -> list[dict[str, Any]]:
         identity = f"cell-{len(made):02}"
         if markdown:
             source = "\n".join(line.removeprefix("#").removeprefix(" ") for line in lines)
-            made.append(
-                {"cell_type": "markdown", "id": identity, "metadata": {}, "source": source}
-            )
+            made.append({"cell_type": "markdown", "id": identity, "metadata": {}, "source": source})
             continue
         if lines[0].startswith("# %"):
             lines = [line.removeprefix("#").removeprefix(" ") for line in lines]

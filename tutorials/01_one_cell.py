@@ -25,7 +25,16 @@ X = np.ascontiguousarray(photograph.transpose(2, 0, 1)[None], dtype=np.float32) 
 
 sobel = np.array([[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]], dtype=np.float32)
 diagonal = np.array([[-2, -1, 0], [-1, 0, 1], [0, 1, 2]], dtype=np.float32)
-directions = [sobel, -sobel, sobel.T, -sobel.T, diagonal, -diagonal, diagonal[::-1], -diagonal[::-1]]
+directions = [
+    sobel,
+    -sobel,
+    sobel.T,
+    -sobel.T,
+    diagonal,
+    -diagonal,
+    diagonal[::-1],
+    -diagonal[::-1],
+]
 W = np.stack([np.stack([d / 3] * 3) for d in directions]).astype(np.float32)
 b = np.full((8, 1, 1), -0.1, dtype=np.float32)
 X.shape, W.shape, b.shape
@@ -124,7 +133,11 @@ from PIL import Image
 Y = edges(X, W, b)
 reference = np.maximum(
     sum(
-        np.einsum("chw,fc->fhw", np.pad(X[0], ((0, 0), (1, 1), (1, 1)))[:, r : r + 427, s : s + 640], W[:, :, r, s])
+        np.einsum(
+            "chw,fc->fhw",
+            np.pad(X[0], ((0, 0), (1, 1), (1, 1)))[:, r : r + 427, s : s + 640],
+            W[:, :, r, s],
+        )
         for r in range(3)
         for s in range(3)
     )
