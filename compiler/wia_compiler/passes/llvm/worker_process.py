@@ -27,22 +27,16 @@ class Generator:
         self.machines = {}
 
     def machine(self, triple, cpu, features, opt):
-        """The target machine; relocatable with static code, as a JIT loader wants it."""
+        """The target machine; its code may be loaded anywhere, constants lie within 2 GB of it."""
         key = (triple, cpu, features, opt)
         if key not in self.machines:
-            is_gpu = triple.startswith("nvptx")
             self.machines[key] = llvm.Target.from_triple(triple).create_target_machine(
-                cpu=cpu,
-                features=features,
-                opt=opt,
-                reloc="default" if is_gpu else "static",
-                codemodel="default" if is_gpu else "jitdefault",
-                jit=not is_gpu,
+                cpu=cpu, features=features, opt=opt, reloc="pic", codemodel="default"
             )
         return self.machines[key]
 
     def run(self, request, text):
-        """The outputs that a request wants (``ir``, ``assembly``, ``object``), name to bytes."""
+        """The assembly, and what else the request wants (``ir``, ``object``), name to bytes."""
         opt = request["opt"]
         machine = self.machine(request["triple"], request["cpu"], request["features"], opt)
         module = llvm.parse_assembly(text)
@@ -57,11 +51,24 @@ class Generator:
         outputs = {}
         if "ir" in request["outputs"]:
             outputs["ir"] = str(module).encode()
-        if "assembly" in request["outputs"]:
-            outputs["assembly"] = machine.emit_assembly(module).encode()
+        assembly = machine.emit_assembly(module)
+        outputs["assembly"] = assembly.encode()
         if "object" in request["outputs"]:
-            outputs["object"] = machine.emit_object(module)
+            outputs["object"] = machine.emit_object(assembled(assembly, request["triple"]))
         return outputs
+
+
+def assembled(assembly, triple):
+    """A module of nothing but this assembly text: its object is that very text, assembled.
+
+    Line and frame directives are left out; they would only grow the object.
+    """
+    lines = [f'target triple = "{triple}"']
+    for line in assembly.splitlines():
+        if not line.startswith(("\t.loc\t", "\t.file\t", "\t.cfi_")):
+            quoted = line.replace("\\", "\\5C").replace('"', "\\22").replace("\t", "\\09")
+            lines.append(f'module asm "{quoted}"')
+    return llvm.parse_assembly("\n".join(lines))
 
 
 def read_exactly(stream, size):
