@@ -20,7 +20,7 @@ from typing import cast
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 
 from wia_compiler.base.source import Source, Span
 from wia_compiler.passes.llvm.control import control_handlers
@@ -123,7 +123,17 @@ def _parameter(writer: Writer, argument: SSAValue) -> str:
     if not isinstance(argument.type, MemRefType):
         return f"{type_} noundef {name}"
     element = cast("MemRefType[Attribute]", argument.type).element_type
-    return f"{type_} noalias noundef align {size_bytes(element)} {name}"
+    alignment = max(size_bytes(element), _declared_alignment(argument))
+    return f"{type_} noalias noundef align {alignment} {name}"
+
+
+def _declared_alignment(argument: SSAValue) -> int:
+    """The argument attribute ``llvm.align`` in bytes, 1 where there is none."""
+    function = argument.block.parent_op() if isinstance(argument, BlockArgument) else None
+    if not isinstance(function, func.FuncOp) or function.arg_attrs is None:
+        return 1
+    alignment = function.arg_attrs.data[argument.index].data.get("llvm.align")
+    return alignment.value.data if isinstance(alignment, IntegerAttr) else 1
 
 
 def _emit_block(writer: Writer, block: Block) -> None:
