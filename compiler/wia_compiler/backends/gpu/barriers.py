@@ -1,0 +1,69 @@
+"""Where a block must wait: before shared memory is read after a write, and before it is overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, SSAValue
+
+from wia_compiler.backends.gpu.builder import scope_of
+from wia_compiler.dialects.tile import ComputeOp, ForOp
+
+
+@dataclass
+class _Open:
+    """Shared buffers touched since the last barrier."""
+
+    read: set[object] = field(default_factory=set[object])
+    written: set[object] = field(default_factory=set[object])
+
+    def conflicts(self, reads: set[object], writes: set[object]) -> bool:
+        return bool(reads & self.written or writes & (self.read | self.written))
+
+    def clear(self) -> None:
+        self.read.clear()
+        self.written.clear()
+
+
+def leaves_behind_barrier(body: Block) -> set[ComputeOp]:
+    """The leaves before which every thread of the block waits.
+
+    The rule: a barrier stands before a leaf that reads a shared buffer written since the last
+    barrier, and before one that writes a shared buffer read or written since. A loop's body follows
+    itself. A reduction at level ``block`` writes its own scratch memory, waits once inside and reads
+    it, so a barrier before it is needed only where nothing else waited since its last turn.
+    """
+    found: set[ComputeOp] = set()
+    _walk(body, _Open(), found)
+    return found
+
+
+def _walk(body: Block, state: _Open, found: set[ComputeOp]) -> None:
+    for op in body.ops:
+        if isinstance(op, ComputeOp):
+            _visit(op, state, found)
+        elif isinstance(op, ForOp):
+            _walk(op.body.block, state, found)
+            if op.level.data in ("serial", "grid"):
+                _walk(op.body.block, state, found)
+
+
+def _visit(leaf: ComputeOp, state: _Open, found: set[ComputeOp]) -> None:
+    reads, writes = _shared(leaf.inputs), _shared(leaf.outputs)
+    if leaf.folds:
+        reads |= writes
+    scratch: set[object] = {leaf} if leaf.folds and leaf.level.data == "block" else set()
+    if leaf in found or state.conflicts(reads, writes | scratch):
+        found.add(leaf)
+        state.clear()
+    state.read |= reads
+    state.written |= writes | scratch
+    if scratch:
+        # Its barrier: what came before is settled, then the scratch memory is read.
+        state.clear()
+        state.read |= scratch
+
+
+def _shared(values: Iterable[SSAValue]) -> set[object]:
+    return {value for value in values if scope_of(value) == "shared"}

@@ -1,0 +1,82 @@
+"""Which register buffers lie across the threads of a warp or block, and which each thread has whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from wia_compiler.backends.gpu.builder import scope_of, shape_of
+from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.passes.affine import linear_form
+
+
+class LayoutError(Exception):
+    """Two leaves want the elements of one register buffer in different threads."""
+
+
+def distributed_buffers(
+    leaves: Sequence[ComputeOp], group_of: Mapping[ComputeOp, int]
+) -> dict[SSAValue, int]:
+    """Register buffers that a shared leaf walks, and the number of threads that hold them.
+
+    ``group_of`` has the threads that share a leaf, 1 for a leaf that threads run alone. Element
+    ``p`` (linearised) of such a buffer must be point ``p`` of every leaf that touches it, so that
+    the same thread has it each time: ``LayoutError`` where it is not.
+    """
+    found: dict[SSAValue, int] = {}
+    for leaf in leaves:
+        group = group_of[leaf]
+        for value, each in _operands(leaf):
+            if scope_of(value) != "register" or prod(shape_of(value)) == 1:
+                continue
+            if group > 1 and _is_walked(leaf, each):
+                if found.setdefault(value, group) != group:
+                    raise LayoutError("a register buffer is shared by two different groups")
+    for leaf in leaves:
+        for value, each in _operands(leaf):
+            if value in found and not _is_point_order(leaf, value, each):
+                raise LayoutError(f"a register buffer of {value.type} is not walked in order")
+            if value in found and group_of[leaf] != found[value]:
+                raise LayoutError("a register buffer is shared by some of its leaves only")
+    return found
+
+
+def _operands(leaf: ComputeOp) -> Iterator[tuple[SSAValue, AffineMap]]:
+    for value, each in zip((*leaf.inputs, *leaf.outputs), leaf.maps, strict=True):
+        yield value, each.data
+
+
+def _is_walked(leaf: ComputeOp, each: AffineMap) -> bool:
+    """Whether a map picks different elements for different points that the group shares."""
+    shared = _shared_axes(leaf)
+    return any(axis in result.used_dims() for result in each.results for axis in shared)
+
+
+def _shared_axes(leaf: ComputeOp) -> list[int]:
+    """Axes along which the points of a leaf are dealt out: the folded ones of a fold, else all."""
+    return [
+        axis
+        for axis, (folded, size) in enumerate(zip(leaf.reductions, leaf.sizes, strict=True))
+        if size > 1 and (folded or not leaf.folds)
+    ]
+
+
+def _is_point_order(leaf: ComputeOp, value: SSAValue, each: AffineMap) -> bool:
+    """Whether the buffer's linear position is the point's, whatever the kept axes are."""
+    wanted: dict[AffineExpr, int] = {}
+    stride = 1
+    for axis in reversed(_shared_axes(leaf)):
+        wanted[AffineExpr.dimension(axis)] = stride
+        stride *= leaf.sizes[axis]
+    place: AffineExpr = AffineExpr.constant(0)
+    stride = 1
+    for result, size in reversed(list(zip(each.results, shape_of(value), strict=True))):
+        place = place + result * stride
+        stride *= size
+    form = linear_form(place)
+    single = {AffineExpr.dimension(axis) for axis, size in enumerate(leaf.sizes) if size == 1}
+    found = {atom: factor for atom, factor in form.terms.items() if atom not in single}
+    return found == wanted and form.constant == 0

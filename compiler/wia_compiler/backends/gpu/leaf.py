@@ -1,0 +1,235 @@
+"""What lowering one leaf needs to know, and the emission of one of its points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects import arith, math, memref
+from xdsl.dialects.builtin import IndexType, IntegerType
+from xdsl.ir import Operation, SSAValue
+
+from wia_compiler.backends.gpu.builder import (
+    Builder,
+    Key,
+    element_type,
+    scope_of,
+    shape_of,
+)
+from wia_compiler.backends.gpu.index import Index, evaluate
+from wia_compiler.dialects.tile import ComputeOp, YieldOp
+
+
+@dataclass
+class Kernel:
+    """The function under construction.
+
+    ``threads`` are those of a block, ``thread`` is the index of one. ``values`` maps memrefs of the
+    nest to those of the kernel, ``ivs`` induction variables to their index. ``distributed`` holds
+    register buffers whose elements lie across a group of threads: element ``p`` is with thread
+    ``p % group``, in slot ``p // group``.
+    """
+
+    builder: Builder
+    threads: int
+    thread: Index
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    ivs: dict[SSAValue, Index] = field(default_factory=dict[SSAValue, Index])
+    distributed: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+
+
+class Leaf:
+    """One leaf in one kernel: its operands there, and the positions its maps and bounds speak of."""
+
+    def __init__(self, op: ComputeOp, kernel: Kernel):
+        self.op = op
+        self.kernel = kernel
+        self.builder = kernel.builder
+        self.sizes = op.sizes
+        self.reductions = op.reductions
+        self.inputs = [kernel.values[value] for value in op.inputs]
+        self.outputs = [kernel.values[value] for value in op.outputs]
+        self.symbols = [kernel.ivs[iv] for iv in op.ivs]
+        # What may be read once for several points: memory this leaf does not write.
+        self.constant_inputs = [value not in op.outputs for value in op.inputs]
+        self._fused = _multiply_adds(op)
+        self._products = set(self._fused.values())
+
+    def place(self, number: int, axes: Sequence[Index]) -> tuple[Index, ...]:
+        """Where operand ``number`` (inputs, then outputs) is read or written at a point."""
+        results = self.op.maps.data[number].data.results
+        return tuple(evaluate(result, axes, self.symbols) for result in results)
+
+    def output_place(self, number: int, axes: Sequence[Index]) -> tuple[Index, ...]:
+        """Where output ``number`` is written at a point."""
+        return self.place(len(self.inputs) + number, axes)
+
+    def bounds(self, axes: Sequence[Index]) -> list[tuple[Index, int]]:
+        """Each bound as an index and its limit at a point."""
+        results = self.op.bounds.data.results
+        return [
+            (evaluate(result, axes, self.symbols), limit)
+            for result, limit in zip(results, self.op.limit_values, strict=True)
+        ]
+
+    def condition(self, axes: Sequence[Index]) -> SSAValue | None:
+        """Whether a point takes part; ``None`` where it always does."""
+        builder = self.builder
+        return builder.all_of([builder.within(*bound) for bound in self.bounds(axes)])
+
+    def read(self, number: int, axes: Sequence[Index]) -> SSAValue:
+        """The element of input ``number`` at a point."""
+        buffer, place = self.inputs[number], self.place(number, axes)
+        source = self.op.inputs[number]
+        if source in self.kernel.distributed:
+            raise AssertionError("a distributed buffer is read through its slot")
+        if not self.constant_inputs[number]:
+            return self._read(number, buffer, place)
+        key: Key = ("load", id(self.op), number, place)
+        return self.builder.once(key, lambda: self._read(number, buffer, place))
+
+    def _read(self, number: int, buffer: SSAValue, place: tuple[Index, ...]) -> SSAValue:
+        if not self.op.is_padded[number]:
+            return self.builder.load(buffer, place)
+        return self._padded_read(buffer, place)
+
+    def _padded_read(self, buffer: SSAValue, place: tuple[Index, ...]) -> SSAValue:
+        """0 outside the memref. Reads element 0 there instead of branching around the load."""
+        builder = self.builder
+        sizes = shape_of(buffer)
+        pairs = zip(place, sizes, strict=True)
+        inside = builder.all_of([builder.within(each, size) for each, size in pairs])
+        if inside is None:
+            return builder.load(buffer, place)
+        zero = builder.number(0, element_type(buffer))
+        if 0 in sizes:
+            return zero
+        origin = builder.number(0, IndexType())
+        safe = [
+            builder.add(arith.SelectOp(inside, builder.index(each), origin)).result
+            for each in place
+        ]
+        value = builder.add(memref.LoadOp.get(buffer, safe)).res
+        return builder.add(arith.SelectOp(inside, value, zero)).result
+
+    def compute(self, arguments: Sequence[SSAValue]) -> tuple[SSAValue, ...]:
+        """Copy the body for one point; its yielded values."""
+        block = self.op.body.block
+        mapping: dict[SSAValue, SSAValue] = dict(zip(block.args, arguments, strict=True))
+        for op in block.ops:
+            if isinstance(op, YieldOp):
+                return tuple(mapping[value] for value in op.arguments)
+            self._copy(op, mapping)
+        raise AssertionError("a leaf's body ends in a yield")
+
+    def _copy(self, op: Operation, mapping: dict[SSAValue, SSAValue]) -> None:
+        if isinstance(op, arith.ConstantOp):
+            key: Key = ("number", op.value)
+            copied = self.builder.once(
+                key, lambda: self.builder.add(arith.ConstantOp(op.value)).result
+            )
+            mapping[op.result] = copied
+            return
+        if op in self._products:
+            return
+        if op in self._fused:
+            self._multiply_add(op, mapping)
+            return
+        self.builder.add(op.clone(mapping), op.location)
+
+    def _multiply_add(self, op: Operation, mapping: dict[SSAValue, SSAValue]) -> None:
+        product = self._fused[op]
+        addend = next(operand for operand in op.operands if operand.owner is not product)
+        a, b = (mapping[operand] for operand in product.operands)
+        fused = self.builder.add(math.FmaOp(a, b, mapping[addend]), op.location)
+        mapping[op.results[0]] = fused.result
+
+    def is_register(self, value: SSAValue) -> bool:
+        """Whether a memref of the nest lies in registers."""
+        return scope_of(value) == "register"
+
+    @property
+    def register_axes(self) -> tuple[bool, ...]:
+        """For each axis, whether it picks an element of a register buffer: its loop is unrolled."""
+        used: set[int] = set()
+        for value, each in zip((*self.op.inputs, *self.op.outputs), self.op.maps, strict=True):
+            if self.is_register(value):
+                for result in each.data.results:
+                    used |= result.used_dims()
+        return tuple(axis in used for axis in range(len(self.sizes)))
+
+
+def _multiply_adds(leaf: ComputeOp) -> dict[Operation, Operation]:
+    """Sums of a contraction that take a product of the body and nothing else does: one ``fma`` each.
+
+    The numerics contract lets a contraction add a product without rounding in between.
+    """
+    if leaf.kind.data not in ("contract", "window"):
+        return {}
+    found: dict[Operation, Operation] = {}
+    for number in range(len(leaf.outputs)):
+        total = combiner_of(leaf, number)
+        if not isinstance(total, arith.AddfOp):
+            continue
+        for operand in total.operands:
+            product = operand.owner
+            if isinstance(product, arith.MulfOp) and len(list(operand.uses)) == 1:
+                found[total] = product
+                break
+    return found
+
+
+def combiner_of(leaf: ComputeOp, number: int) -> Operation:
+    """The op that folds an element into output ``number``."""
+    yielded = leaf.body.block.last_op
+    assert isinstance(yielded, YieldOp)
+    combiner = yielded.arguments[number].owner
+    assert isinstance(combiner, Operation)
+    return combiner
+
+
+def combine(leaf: Leaf, number: int, left: SSAValue, right: SSAValue) -> SSAValue:
+    """Join two partial results of output ``number``."""
+    op = combiner_of(leaf.op, number)
+    held = leaf.op.body.block.args[len(leaf.inputs) + number]
+    mapping: Mapping[SSAValue, SSAValue] = {
+        operand: left if operand is held else right for operand in op.operands
+    }
+    return leaf.builder.add(op.clone(dict(mapping)), op.location).results[0]
+
+
+_IDENTITIES: dict[str, float] = {
+    "arith.addf": -0.0,
+    "arith.mulf": 1.0,
+    "arith.maximumf": float("-inf"),
+    "arith.maxnumf": float("-inf"),
+    "arith.minimumf": float("inf"),
+    "arith.minnumf": float("inf"),
+    "arith.addi": 0,
+    "arith.muli": 1,
+    "arith.ori": 0,
+    "arith.xori": 0,
+    "arith.maxui": 0,
+}
+
+
+def identity_of(leaf: ComputeOp, number: int) -> float | int | None:
+    """The value that folding leaves as it is; ``None`` for a combiner without one.
+
+    -0 is that of a sum: +0 would turn a sum of nothing but -0 into +0.
+    """
+    op = combiner_of(leaf, number)
+    known = _IDENTITIES.get(op.name)
+    if known is not None:
+        return known
+    type = op.results[0].type
+    if not isinstance(type, IntegerType):
+        return None
+    width = type.width.data
+    extremes = {
+        "arith.maxsi": -(1 << (width - 1)),
+        "arith.minsi": (1 << (width - 1)) - 1,
+        "arith.minui": -1,
+        "arith.andi": -1,
+    }
+    return extremes.get(op.name)

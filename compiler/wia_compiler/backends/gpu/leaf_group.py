@@ -1,0 +1,209 @@
+"""A leaf whose points a warp or a block shares: consecutive threads take consecutive points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from xdsl.ir import SSAValue
+
+from wia_compiler.backends.gpu.architecture import WARP_SIZE
+from wia_compiler.backends.gpu.exchange import BlockFold, fold_warp
+from wia_compiler.backends.gpu.index import Index, delinearize, of_value
+from wia_compiler.backends.gpu.leaf import Leaf, combine, element_type, identity_of
+
+MAX_STRAIGHT_SLOTS = 16
+LOOP_UNROLL = 4
+
+
+@dataclass(frozen=True)
+class Group:
+    """The threads that share a leaf: ``size`` of them, ``member`` is which of them runs the code."""
+
+    size: int
+    member: Index
+    is_block: bool
+
+
+def lower_group_leaf(leaf: Leaf, group: Group) -> None:
+    """Emit a leaf at level ``warp`` or ``block``.
+
+    Point ``p`` (axes linearised, the last running fastest) is run by thread ``p % size`` in turn
+    ``p // size``. A leaf of one point is run by all of them where it writes registers, which all
+    then hold, and by the first one where it writes memory.
+    """
+    if leaf.op.folds:
+        _fold(leaf, group)
+    elif prod(leaf.sizes) == 1:
+        _single(leaf, group)
+    else:
+        _map(leaf, group)
+
+
+def _single(leaf: Leaf, group: Group) -> None:
+    builder = leaf.builder
+    axes = [Index()] * len(leaf.sizes)
+    first = None
+    if not all(leaf.is_register(output) for output in leaf.op.outputs):
+        first = builder.within(group.member, 1)
+
+    def point() -> None:
+        arguments = [leaf.read(number, axes) for number in range(len(leaf.inputs))]
+        for number, value in enumerate(leaf.compute(arguments)):
+            alone = None if leaf.is_register(leaf.op.outputs[number]) else first
+            place = leaf.output_place(number, axes)
+            builder.when(
+                alone,
+                lambda n=number, v=value, p=place: builder.store(v, leaf.outputs[n], p),
+            )
+
+    builder.when(leaf.condition(axes), point)
+
+
+def _map(leaf: Leaf, group: Group) -> None:
+    total = prod(leaf.sizes)
+
+    def turn(slot: Index) -> None:
+        point = group.member + slot * group.size
+        axes = delinearize(point, leaf.sizes)
+        builder = leaf.builder
+        condition = builder.all_of([_is_point(leaf, point, total), leaf.condition(axes)])
+        builder.when(condition, lambda: _map_point(leaf, axes, slot))
+
+    touched = (*leaf.op.inputs, *leaf.op.outputs)
+    straight = any(value in leaf.kernel.distributed for value in touched)
+    _turns(leaf, -(-total // group.size), straight, turn)
+
+
+def _map_point(leaf: Leaf, axes: Sequence[Index], slot: Index) -> None:
+    arguments = [_read(leaf, number, axes, slot) for number in range(len(leaf.inputs))]
+    for number, value in enumerate(leaf.compute(arguments)):
+        spread = leaf.op.outputs[number] in leaf.kernel.distributed
+        place = (slot,) if spread else leaf.output_place(number, axes)
+        leaf.builder.store(value, leaf.outputs[number], place)
+
+
+def _read(leaf: Leaf, number: int, axes: Sequence[Index], slot: Index) -> SSAValue:
+    if leaf.op.inputs[number] in leaf.kernel.distributed:
+        return leaf.builder.load(leaf.inputs[number], (slot,))
+    return leaf.read(number, axes)
+
+
+def _is_point(leaf: Leaf, point: Index, total: int) -> SSAValue | None:
+    return leaf.builder.within(point, total)
+
+
+def _turns(leaf: Leaf, count: int, straight: bool, turn: Callable[[Index], None]) -> None:
+    """All turns of a group; the last one may be partial, so it stands apart from a loop."""
+    if straight or count <= MAX_STRAIGHT_SLOTS:
+        for slot in range(count):
+            turn(Index((), slot))
+        return
+    whole = (count - 1) // LOOP_UNROLL * LOOP_UNROLL
+
+    def body(base: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        start = of_value(base, whole - LOOP_UNROLL + 1)
+        for position in range(LOOP_UNROLL):
+            turn(start + position)
+        return ()
+
+    leaf.builder.loop(whole, body, step=LOOP_UNROLL)
+    for slot in range(whole, count):
+        turn(Index((), slot))
+
+
+def _fold(leaf: Leaf, group: Group) -> None:
+    """Each thread folds its points, then the group folds what its threads have."""
+    builder = leaf.builder
+    kept = [range(1 if folded else size) for folded, size in _axes(leaf)]
+    block = BlockFold(builder, leaf.kernel.thread, group.size) if group.is_block else None
+    outputs = range(len(leaf.outputs))
+    partials: list[tuple[tuple[Index, ...], list[SSAValue]]] = []
+    for positions in product(*kept):
+        point = tuple(Index((), position) for position in positions)
+        partials.append((point, _own_share(leaf, group, point)))
+
+    def joined(number: int) -> Callable[[SSAValue, SSAValue], SSAValue]:
+        return lambda left, right: combine(leaf, number, left, right)
+
+    if block is not None:
+        for _, values in partials:
+            for number in outputs:
+                block.put(values[number], joined(number))
+        block.barrier()
+    taken = 0
+    for point, values in partials:
+        for number in outputs:
+            if block is not None:
+                total = block.take(taken, joined(number))
+                taken += 1
+            else:
+                total = fold_warp(builder, values[number], joined(number), WARP_SIZE)
+            _add_to_output(leaf, group, number, point, total)
+
+
+def _add_to_output(
+    leaf: Leaf, group: Group, number: int, point: Sequence[Index], total: SSAValue
+) -> None:
+    builder = leaf.builder
+    private = leaf.is_register(leaf.op.outputs[number])
+    place = leaf.output_place(number, point)
+
+    def update() -> None:
+        held = builder.load(leaf.outputs[number], place)
+        builder.store(combine(leaf, number, held, total), leaf.outputs[number], place)
+
+    builder.when(None if private else builder.within(group.member, 1), update)
+
+
+def _axes(leaf: Leaf) -> list[tuple[bool, int]]:
+    return list(zip(leaf.reductions, leaf.sizes, strict=True))
+
+
+def _own_share(leaf: Leaf, group: Group, kept: Sequence[Index]) -> list[SSAValue]:
+    """What this thread's points fold to, starting from the combiner's identity."""
+    builder = leaf.builder
+    folded = [size for is_folded, size in _axes(leaf) if is_folded]
+    total = prod(folded)
+    start: list[SSAValue] = []
+    for number, output in enumerate(leaf.outputs):
+        identity = identity_of(leaf.op, number)
+        assert identity is not None, "a schedule shares only folds that have an identity"
+        start.append(builder.number(identity, element_type(output)))
+
+    def turn(slot: Index, values: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        point = group.member + slot * group.size
+        along = iter(delinearize(point, folded))
+        axes = [next(along) if is_folded else kept[n] for n, (is_folded, _) in enumerate(_axes(leaf))]
+        condition = builder.all_of([_is_point(leaf, point, total), leaf.condition(axes)])
+
+        def fold() -> Sequence[SSAValue]:
+            numbers = range(len(leaf.inputs))
+            elements = [_read(leaf, number, axes, slot) for number in numbers]
+            return leaf.compute([*elements, *values])
+
+        if condition is None:
+            return fold()
+        return builder.either(condition, fold, lambda: values)
+
+    count = -(-total // group.size)
+    straight = any(value in leaf.kernel.distributed for value in leaf.op.inputs)
+    if straight or count <= MAX_STRAIGHT_SLOTS:
+        values: Sequence[SSAValue] = start
+        for slot in range(count):
+            values = turn(Index((), slot), values)
+        return list(values)
+    whole = (count - 1) // LOOP_UNROLL * LOOP_UNROLL
+
+    def body(base: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        first = of_value(base, whole - LOOP_UNROLL + 1)
+        for position in range(LOOP_UNROLL):
+            carried = turn(first + position, carried)
+        return carried
+
+    values = builder.loop(whole, body, step=LOOP_UNROLL, carried=start)
+    for slot in range(whole, count):
+        values = turn(Index((), slot), values)
+    return list(values)

@@ -1,0 +1,186 @@
+"""A leaf that one thread runs alone: loops where they must be, straight code where it pays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+
+from xdsl.ir import SSAValue
+
+from wia_compiler.backends.gpu.index import Index, of_value
+from wia_compiler.backends.gpu.leaf import Leaf
+
+MAX_STRAIGHT_POINTS = 256
+LOOP_UNROLL = 4
+
+
+def lower_thread_leaf(leaf: Leaf, *, stores_if: SSAValue | None = None) -> None:
+    """Emit all points of a leaf.
+
+    Axes that pick an element of a register buffer are unrolled, so that the element has a name
+    instead of an address. Others are unrolled from the innermost outwards while straight code stays
+    under 256 points; what is left becomes loops, the innermost of them in steps of four points.
+    ``stores_if`` is asked before writing to memory that other threads share.
+    """
+    straight = _straight_axes(leaf)
+    looped = [axis for axis in range(len(leaf.sizes)) if not straight[axis]]
+    axes: list[Index] = [Index()] * len(leaf.sizes)
+
+    def nest(depth: int) -> None:
+        if depth == len(looped):
+            _points(leaf, tuple(axes), straight, stores_if)
+            return
+        axis = looped[depth]
+
+        def body(position: Index) -> None:
+            axes[axis] = position
+            nest(depth + 1)
+
+        innermost = depth == len(looped) - 1
+        each_position(leaf, leaf.sizes[axis], LOOP_UNROLL if innermost else 1, body)
+
+    nest(0)
+
+
+def each_position(leaf: Leaf, count: int, unroll: int, body: Callable[[Index], None]) -> None:
+    """Run ``body`` at 0 … count - 1: a loop of ``unroll`` copies a turn, then what is left over."""
+    builder = leaf.builder
+    if count <= unroll:
+        for position in range(count):
+            body(Index((), position))
+        return
+    whole = count - count % unroll
+
+    def turn(base: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        start = of_value(base, whole - unroll + 1)
+        for position in range(unroll):
+            body(start + position)
+        return ()
+
+    builder.loop(whole, turn, step=unroll)
+    for position in range(whole, count):
+        body(Index((), position))
+
+
+def _straight_axes(leaf: Leaf) -> tuple[bool, ...]:
+    straight = [used or size == 1 for used, size in zip(leaf.register_axes, leaf.sizes, strict=True)]
+    points = 1
+    for used, size in zip(straight, leaf.sizes, strict=True):
+        points *= size if used else 1
+    for axis in reversed(range(len(leaf.sizes))):
+        if straight[axis]:
+            continue
+        if points * leaf.sizes[axis] > MAX_STRAIGHT_POINTS:
+            break
+        straight[axis] = True
+        points *= leaf.sizes[axis]
+    return tuple(straight)
+
+
+def _points(
+    leaf: Leaf, axes: tuple[Index, ...], straight: Sequence[bool], stores_if: SSAValue | None
+) -> None:
+    """Emit the unrolled points: unguarded where all take part, else one by one."""
+    points = list(_unrolled(leaf, axes, straight))
+    asked = {leaf.condition(point) for point in points}
+    if len(asked) == 1:
+        leaf.builder.when(asked.pop(), lambda: _straight_code(leaf, points, stores_if))
+        return
+    everywhere = _whole_condition(leaf, points)
+    if everywhere is None:
+        _straight_code(leaf, points, stores_if)
+        return
+
+    def inside() -> Sequence[SSAValue]:
+        _straight_code(leaf, points, stores_if)
+        return ()
+
+    def at_edge() -> Sequence[SSAValue]:
+        for point in points:
+            leaf.builder.when(
+                leaf.condition(point), lambda each=point: _straight_code(leaf, [each], stores_if)
+            )
+        return ()
+
+    leaf.builder.either(everywhere, inside, at_edge)
+
+
+def _unrolled(
+    leaf: Leaf, axes: tuple[Index, ...], straight: Sequence[bool]
+) -> Iterator[tuple[Index, ...]]:
+    """Points in an order in which neighbours are independent: folded axes run slowest."""
+    order = sorted(
+        (axis for axis in range(len(axes)) if straight[axis]),
+        key=lambda axis: not leaf.reductions[axis],
+    )
+    for positions in product(*(range(leaf.sizes[axis]) for axis in order)):
+        point = list(axes)
+        for axis, position in zip(order, positions, strict=True):
+            point[axis] = Index((), position)
+        yield tuple(point)
+
+
+def _whole_condition(leaf: Leaf, points: Sequence[tuple[Index, ...]]) -> SSAValue | None:
+    """Whether every point takes part: each bound at its smallest and largest offset."""
+    ends: dict[tuple[object, int], list[int]] = {}
+    sums: dict[tuple[object, int], Index] = {}
+    for point in points:
+        for index, limit in leaf.bounds(point):
+            key = (index.terms, limit)
+            sums[key] = index.without_constant
+            ends.setdefault(key, []).append(index.constant)
+    conditions: list[SSAValue | None] = []
+    for (terms, limit), constants in ends.items():
+        for constant in sorted({min(constants), max(constants)}):
+            conditions.append(leaf.builder.within(sums[(terms, limit)] + constant, limit))
+    return leaf.builder.all_of(conditions)
+
+
+def _straight_code(
+    leaf: Leaf, points: Sequence[tuple[Index, ...]], stores_if: SSAValue | None
+) -> None:
+    if leaf.op.folds:
+        _fold_points(leaf, points, stores_if)
+        return
+    # All reads, then all writes: independent loads are in flight together, and neighbours can be
+    # joined into one wide access. Only where the leaf writes what it reads must points stay whole.
+    batches = [points] if all(leaf.constant_inputs) else [[point] for point in points]
+    for batch in batches:
+        elements = [[leaf.read(n, point) for n in range(len(leaf.inputs))] for point in batch]
+        results = [leaf.compute(each) for each in elements]
+        for point, values in zip(batch, results, strict=True):
+            for number, value in enumerate(values):
+                _store(leaf, number, leaf.output_place(number, point), value, stores_if)
+
+
+def _fold_points(
+    leaf: Leaf, points: Sequence[tuple[Index, ...]], stores_if: SSAValue | None
+) -> None:
+    """Fold point after point; what an output holds is loaded once and stored once."""
+    builder = leaf.builder
+    outputs = range(len(leaf.outputs))
+    held: dict[tuple[int, tuple[Index, ...]], SSAValue] = {}
+    for point in points:
+        arguments = [leaf.read(number, point) for number in range(len(leaf.inputs))]
+        keys = [(number, leaf.output_place(number, point)) for number in outputs]
+        for number, place in keys:
+            if (number, place) not in held:
+                held[number, place] = builder.load(leaf.outputs[number], place)
+        values = leaf.compute([*arguments, *(held[key] for key in keys)])
+        held.update(zip(keys, values, strict=True))
+    for (number, place), value in held.items():
+        _store(leaf, number, place, value, stores_if)
+
+
+def _store(
+    leaf: Leaf,
+    number: int,
+    place: tuple[Index, ...],
+    value: SSAValue,
+    stores_if: SSAValue | None,
+) -> None:
+    private = leaf.is_register(leaf.op.outputs[number])
+    leaf.builder.when(
+        None if private else stores_if,
+        lambda: leaf.builder.store(value, leaf.outputs[number], place),
+    )
