@@ -17,7 +17,8 @@ class PassContext:
     """What every pass may ask: the text it came from, the kernel, facts of the target, op ids.
 
     A pass appends its choices to ``decisions``. ``ids`` gives the id that the stage before the
-    pass has for an op (for ``Decision.subjects``).
+    pass has for an op (for ``Decision.subjects``). A pass that gives ops new location tokens notes
+    in ``copied_tokens`` which tokens of the stage before each of them stands for.
     """
 
     source: Source
@@ -25,6 +26,7 @@ class PassContext:
     facts: TargetFacts
     decisions: list[Decision] = field(default_factory=list[Decision])
     ids: dict[int, str] = field(default_factory=dict[int, str])
+    copied_tokens: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
 
     def id_of(self, op: object) -> str:
         """The id of an op in the stage before the pass; empty where it did not exist."""

@@ -1,0 +1,1 @@
+"""The meaning of every op, on numpy: the definition all targets are tested against."""

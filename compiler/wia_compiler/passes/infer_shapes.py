@@ -1,0 +1,196 @@
+"""Gives every value its shape and dtype, from the arguments of one call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import BlockArgument, Operation, SSAValue
+
+from wia_compiler.base.dtypes import DTYPES, DType
+from wia_compiler.base.errors import CompileError, Diagnostic
+from wia_compiler.base.record import Level
+from wia_compiler.dialects.location import spans_of
+from wia_compiler.dialects.types import TensorSpec, dtype_of, type_of
+from wia_compiler.dialects.wia.declaration import InferenceError, Operands
+from wia_compiler.dialects.wia.literals import literal_dtype
+from wia_compiler.dialects.wia.ops import (
+    AnyTensorType,
+    ConstantOp,
+    DeclareOp,
+    LiteralType,
+    TensorOp,
+)
+from wia_compiler.passes.declared_sizes import DeclaredSizes
+from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.kernel_function import kernel_function, return_of, update_function_type
+from wia_compiler.passes.literal_values import LiteralValues
+from wia_compiler.passes.target import ArraySpec
+
+
+@dataclass(frozen=True)
+class InferShapes:
+    """Specialises a kernel to its arguments.
+
+    ``%1 = wia.add %A, %one : (!wia.tensor, !wia.literal) -> !wia.tensor`` →
+    ``%1 = wia.add %A, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>``. ``arguments`` are
+    those of the kernel's function, in order. Scalars become tensors of rank 0, literals take the
+    dtype of what they meet, and each ``wia.declare`` is checked and removed. Every fault is found;
+    they are raised together as one ``CompileError``.
+    """
+
+    arguments: tuple[ArraySpec, ...]
+
+    name = "infer-shapes"
+    level: Level = "high"
+
+    def run(self, module: ModuleOp, context: PassContext) -> None:
+        """Specialise the context's kernel; raises ``CompileError``."""
+        function = kernel_function(module, context.kernel)
+        inference = _Inference(context)
+        inference.specialize_arguments(function, self.arguments)
+        for op in list(function.body.block.ops):
+            inference.visit(op)
+        inference.check_results(function)
+        inference.raise_faults()
+        inference.literals.erase()
+        update_function_type(function)
+
+
+@dataclass
+class _Inference:
+    context: PassContext
+    specs: dict[SSAValue, TensorSpec] = field(default_factory=dict[SSAValue, TensorSpec])
+    faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
+
+    def __post_init__(self) -> None:
+        self.literals = LiteralValues(self._fault)
+        self.sizes = DeclaredSizes(self.context.kernel, self._fault)
+
+    def specialize_arguments(self, function: FuncOp, arguments: tuple[ArraySpec, ...]) -> None:
+        values = function.body.block.args
+        if len(values) != len(arguments):
+            raise ValueError(f"{len(values)} arguments expected, {len(arguments)} given")
+        for value, argument in zip(values, arguments, strict=True):
+            if not isinstance(value.type, AnyTensorType):
+                self._check_scalar(value, argument)
+            self._set(value, TensorSpec(argument.spec.shape, argument.spec.dtype, argument.name))
+
+    def _check_scalar(self, value: BlockArgument, argument: ArraySpec) -> None:
+        wanted, found = dtype_of(value.type), argument.spec
+        if found.dtype != wanted or found.rank:
+            message = f"{argument.name} is a scalar of {wanted}, found {found}"
+            self.faults.append(Diagnostic(message, source=self.context.source))
+
+    def visit(self, op: Operation) -> None:
+        match op:
+            case ConstantOp() if isinstance(op.result.type, LiteralType | AnyTensorType):
+                self.literals.add(op)
+            case DeclareOp():
+                self._visit_declare(op)
+            case TensorOp():
+                self._visit_tensor_op(op)
+            case _:
+                pass
+
+    def _visit_declare(self, op: DeclareOp) -> None:
+        value = op.input
+        if value in self.literals:
+            if op.declared_dtype is None:
+                return self._fault(op, *_alone(op.parameter.data))
+            value = self.literals.materialize(value, op.declared_dtype, op.parameter.data)
+            self._note_materialized(value)
+        spec = self.specs.get(value) if value is not None else None
+        if value is None or spec is None:
+            return None
+        self.sizes.check(op, spec)
+        if op.result.name_hint is not None and isinstance(value.owner, Operation):
+            value.name_hint = op.result.name_hint
+        op.result.replace_all_uses_with(value)
+        op.detach()
+        op.erase()
+
+    def _visit_tensor_op(self, op: TensorOp) -> None:
+        names = op.given
+        dtypes: dict[str, DType | None] = {}
+        for name, value in zip(names, op.arguments, strict=True):
+            if value in self.literals:
+                dtypes[name] = None
+            elif value in self.specs:
+                dtypes[name] = self.specs[value].dtype
+            else:
+                return
+        if op.declaration.name == "cast" and dtypes["input"] is None:
+            self._visit_cast_of_literal(op)
+            return
+        dtype = literal_dtype(op.declaration, dtypes)
+        if dtype is None:
+            self.literals.add(op)
+            return
+        partner = next(
+            self.specs[value].label
+            for name, value in zip(names, op.arguments, strict=True)
+            if dtypes[name] is dtype and value in self.specs
+        )
+        for index, value in enumerate(op.arguments):
+            if value in self.literals:
+                typed = self.literals.materialize(value, dtype, partner)
+                if typed is None:
+                    return
+                self._note_materialized(typed)
+                op.operands[index] = typed
+        self._infer(op)
+
+    def _visit_cast_of_literal(self, op: TensorOp) -> None:
+        dtype = DTYPES.get(str(op.values["dtype"]))
+        if dtype is None:
+            return self._fault(op, f"no dtype {op.values['dtype']!r}", f"there are {', '.join(DTYPES)}")
+        typed = self.literals.materialize(op.arguments[0], dtype, "cast")
+        if typed is None:
+            return None
+        self._note_materialized(typed)
+        op.result.replace_all_uses_with(typed)
+        op.detach()
+        op.erase()
+
+    def _infer(self, op: TensorOp) -> None:
+        specs = [self.specs[value] for value in op.arguments]
+        operands: Operands = op.declaration.operands(op.given, specs)
+        try:
+            spec = op.declaration.infer(operands, op.values)
+        except InferenceError as error:
+            self._fault(op, error.message, error.hint)
+            return
+        label = op.result.name_hint or f"result of {op.declaration.name}"
+        self._set(op.result, TensorSpec(spec.shape, spec.dtype, label))
+
+    def _note_materialized(self, value: SSAValue | None) -> None:
+        if value is not None and value not in self.specs:
+            self.specs[value] = self.literals.spec(value)
+
+    def _set(self, value: SSAValue, spec: TensorSpec) -> None:
+        self.specs[value] = spec
+        value._type = type_of(spec)  # pyright: ignore[reportPrivateUsage]
+
+    def check_results(self, function: FuncOp) -> None:
+        for value in return_of(function).operands:
+            if value in self.literals and isinstance(value.owner, Operation):
+                self._fault(value.owner, *_alone(value.name_hint or "the result"))
+
+    def _fault(self, op: Operation, message: str, hint: str | None) -> None:
+        span = next(iter(spans_of(op)), None)
+        fault = Diagnostic(message, span, hint, self.context.source)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def raise_faults(self) -> None:
+        if self.faults:
+            raise CompileError(sorted(self.faults, key=lambda fault: fault.span or ()))
+
+
+def _alone(name: str) -> tuple[str, str]:
+    return (
+        f"{name} is made of literals alone, which leaves its dtype open",
+        "write the dtype, e.g. cast(1.0, f32)",
+    )
