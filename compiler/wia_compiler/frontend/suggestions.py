@@ -79,7 +79,8 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     by_case = {each.lower(): each for each in candidates}
     if word.lower() in by_case:
         return by_case[word.lower()]
-    found = difflib.get_close_matches(word, candidates, n=1, cutoff=0.7)
+    cutoff = 0.6 if len(word) <= 4 else 0.7
+    found = difflib.get_close_matches(word, candidates, n=1, cutoff=cutoff)
     return found[0] if found else None
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Literal, TypeAlias, cast
 
 from wia_compiler.base.source import Source, Span
 
@@ -239,3 +241,20 @@ class Program:
 
     source: Source
     kernels: tuple[Kernel, ...]
+
+
+def walk(*roots: object) -> Iterator[object]:
+    """Every node under ``roots``, themselves included, in text order; no recursion."""
+    stack = list(reversed(roots))
+    while stack:
+        node = stack.pop()
+        if isinstance(node, tuple) and not isinstance(node, Span):
+            stack.extend(reversed(cast("tuple[object, ...]", node)))
+        elif is_dataclass(node) and not isinstance(node, Source):
+            yield node
+            stack.extend(getattr(node, name) for name in reversed(_field_names(type(node))))
+
+
+@functools.cache
+def _field_names(node_type: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(node_type) if field.name != "span")

@@ -288,7 +288,8 @@ def _hint(fault: Fault) -> str | None:
     if typo is not None:
         return typo
     number = isinstance(fault.previous, Token) and fault.previous.type in ("INT", "FLOAT", "HEX")
-    if number and fault.found[0].isalpha():
+    touching = fault.after_previous is not None and fault.after_previous[:2] == fault.span[:2]
+    if number and touching and fault.found[0].isalpha():
         spelling = fault.previous_text
         return f"write {spelling} * {fault.found}, or {spelling} alone: numbers have no suffix"
     return None

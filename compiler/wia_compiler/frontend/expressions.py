@@ -1,0 +1,202 @@
+"""Expressions to ops of the high level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import SSAValue
+
+from wia_compiler.base.dtypes import DTYPES
+from wia_compiler.base.source import Span
+from wia_compiler.dialects.types import Value
+from wia_compiler.dialects.wia.declaration import InferenceError
+from wia_compiler.dialects.wia.ops import ConstantOp, LiteralType, make_op
+from wia_compiler.frontend import syntax
+from wia_compiler.frontend.body import Body
+from wia_compiler.frontend.calls import call_values
+from wia_compiler.frontend.literals import out_of_range
+from wia_compiler.frontend.suggestions import did_you_mean
+from wia_compiler.frontend.vocabulary import OPERATORS
+
+DEEPEST = 120
+"""Levels of nesting that an expression may have; chains such as a + b + c count as one."""
+
+_BINARY = {
+    spelling: name
+    for row in OPERATORS
+    for spelling, name in zip(row.spellings, row.operations, strict=False)
+}
+_COMPARISONS = frozenset(("==", "!=", "<", "<=", ">", ">="))
+
+
+def value_of(node: syntax.Expression, body: Body, depth: int = 0) -> SSAValue | None:
+    """The value an expression has in ``body``; ``None`` after its faults were reported."""
+    if depth > DEEPEST:
+        body.report(
+            f"the expression is nested deeper than {DEEPEST} levels",
+            node.span,
+            "name a part of it first: let part = …;",
+        )
+        return None
+    match node:
+        case syntax.Number():
+            return _number(node.value, node.text, node.span, body)
+        case syntax.Boolean():
+            return body.add(ConstantOp(node.value, LiteralType()), node.span).result
+        case syntax.Name():
+            return _name(node, body)
+        case syntax.Group():
+            return value_of(node.inner, body, depth + 1)
+        case syntax.Unary():
+            return _unary(node, body, depth)
+        case syntax.Binary():
+            return _binary(node, body, depth)
+        case syntax.Conditional():
+            return _conditional(node, body, depth)
+        case syntax.Call():
+            return _call(node, body, depth)
+        case syntax.Index():
+            _refuse_index(node, body)
+            return None
+        case syntax.String():
+            body.report(
+                "a string is not a value of a kernel",
+                node.span,
+                'strings are for attributes: gelu(x, approximate="tanh")',
+            )
+            return None
+        case syntax.ListOf():
+            body.report(
+                "a list is not a value of a kernel",
+                node.span,
+                "lists are for attributes: reshape(x, [4, -1])",
+            )
+            return None
+
+
+def add_op(
+    name: str,
+    operands: Mapping[str, SSAValue] | Sequence[SSAValue],
+    span: Span,
+    body: Body,
+    attributes: Mapping[str, Value] | None = None,
+) -> SSAValue | None:
+    """The result of an op; what its rule refuses already here (scalars) is reported."""
+    try:
+        op = make_op(name, operands, attributes)
+    except InferenceError as error:
+        body.report(error.message, span, error.hint)
+        return None
+    return body.add(op, span).result
+
+
+def _number(value: int | float, text: str, span: Span, body: Body) -> SSAValue | None:
+    reason = out_of_range(value, text)
+    if reason is not None:
+        body.report(reason, span)
+        return None
+    return body.add(ConstantOp(value, LiteralType()), span).result
+
+
+def _name(node: syntax.Name, body: Body) -> SSAValue | None:
+    if node.text in body.values:
+        return body.values[node.text]
+    message, hint = _why_not_a_value(node.text, body)
+    body.report(message, node.span, hint)
+    return None
+
+
+def _why_not_a_value(name: str, body: Body) -> tuple[str, str | None]:
+    declared = {parameter.name: parameter for parameter in body.signature.parameters}
+    if name in declared:
+        return f"output {name!r} is used before it is set", f"assign it first: {name} = …;"
+    if name in DTYPES:
+        return f"{name!r} is a dtype, not a value", f"dtypes are for cast(x, {name})"
+    sizes = {size for parameter in declared.values() for size in parameter.type.dims or ()}
+    if name in sizes:
+        return (
+            f"{name!r} is a size, and sizes are not values yet",
+            "pass it as a scalar parameter, or use an op that needs no size",
+        )
+    if name in body.signatures or did_call(name):
+        return f"{name!r} is not a value", f"call it: {name}(…)"
+    return (
+        f"no value named {name!r}",
+        did_you_mean(name, body.values) or f"assign it first: {name} = …;",
+    )
+
+
+def did_call(name: str) -> bool:
+    """Whether a name is an op that can be called."""
+    from wia_compiler.frontend.vocabulary import operations
+
+    return name in operations()
+
+
+def _unary(node: syntax.Unary, body: Body, depth: int) -> SSAValue | None:
+    operand = node.operand
+    while isinstance(operand, syntax.Group):
+        operand = operand.inner
+    negative = node.operator.text == "-"
+    if negative and isinstance(operand, syntax.Number):
+        return _number(-operand.value, f"-{operand.text}", node.span, body)
+    if not negative and isinstance(operand, syntax.Boolean):
+        return body.add(ConstantOp(not operand.value, LiteralType()), node.span).result
+    value = value_of(operand, body, depth + 1)
+    if value is None:
+        return None
+    return add_op("neg" if negative else "logical_not", [value], node.span, body)
+
+
+def _binary(node: syntax.Binary, body: Body, depth: int) -> SSAValue | None:
+    """``a + b + c`` is walked down its left side by a loop: long sums do not nest."""
+    chain = [node]
+    while isinstance(chain[-1].left, syntax.Binary):
+        chain.append(chain[-1].left)
+    left = value_of(chain[-1].left, body, depth + 1)
+    for link in reversed(chain):
+        if _is_comparison(link) and _is_comparison(link.left):
+            body.report(
+                "comparisons do not chain",
+                link.operator.span,
+                "write a < b && b < c, or put one comparison in parentheses",
+            )
+        right = value_of(link.right, body, depth + 1)
+        if left is None or right is None:
+            left = None
+        else:
+            left = add_op(_BINARY[link.operator.text], [left, right], link.span, body)
+    return left
+
+
+def _is_comparison(node: syntax.Expression) -> bool:
+    return isinstance(node, syntax.Binary) and node.operator.text in _COMPARISONS
+
+
+def _conditional(node: syntax.Conditional, body: Body, depth: int) -> SSAValue | None:
+    parts = (node.condition, node.first, node.second)
+    values = [value_of(part, body, depth + 1) for part in parts]
+    known = [value for value in values if value is not None]
+    return add_op("where", known, node.span, body) if len(known) == len(parts) else None
+
+
+def _call(node: syntax.Call, body: Body, depth: int) -> SSAValue | None:
+    values = call_values(node, body, depth)
+    if values is None:
+        return None
+    if len(values) != 1:
+        body.report(
+            f"the call gives {len(values)} values, expected 1 here",
+            node.span,
+            f"name them first: {', '.join('abcdefgh'[: len(values)])} = …;",
+        )
+        return None
+    return values[0]
+
+
+def _refuse_index(node: syntax.Index, body: Body) -> None:
+    body.report(
+        "indexing is not available yet",
+        node.span,
+        "write the kernel over whole tensors: C = A + B; covers every element",
+    )
