@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from math import prod
+from typing import Any, cast
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.ir import Attribute, SSAValue
+
+from wia_compiler.passes.llvm.types import size_bytes
+
+BLOCK_SIZE = "wia.block_size"
+GRID_SIZE = "wia.grid_size"
 
 
 @dataclass(frozen=True)
@@ -59,3 +70,44 @@ class LaunchPlan:
             for row in metadata["launches"]
         )
         return LaunchPlan(launches, tuple(metadata["workspace_bytes"]))
+
+
+def plan_of(module: ModuleOp, entries: Mapping[str, str]) -> LaunchPlan:
+    """The launches of a lowered module's host function.
+
+    ``entries`` maps functions to the names their kernels have in the PTX. Kernels without blocks
+    (nothing to compute) are left out.
+    """
+    functions = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
+    (host,) = (op for op in functions.values() if "wia.host" in op.attributes)
+    numbers: dict[SSAValue, int] = {arg: n for n, arg in enumerate(host.body.block.args)}
+    workspaces: list[int] = []
+    launches: list[Launch] = []
+    for op in host.body.block.ops:
+        match op:
+            case memref.AllocOp():
+                numbers[op.memref] = len(host.body.block.args) + len(workspaces)
+                workspaces.append(_size_bytes(op.memref))
+            case memref.ReinterpretCastOp():
+                numbers[op.result] = numbers[op.source]
+            case CallOp():
+                callee = functions[op.callee.root_reference.data]
+                blocks, threads = (_integer(callee, name) for name in (GRID_SIZE, BLOCK_SIZE))
+                buffers = tuple(numbers[value] for value in op.arguments)
+                if blocks:
+                    entry = entries[callee.sym_name.data]
+                    launches.append(Launch(entry, blocks, threads, buffers))
+            case _:
+                pass
+    return LaunchPlan(tuple(launches), tuple(workspaces))
+
+
+def _integer(function: FuncOp, name: str) -> int:
+    attribute = function.attributes[name]
+    assert isinstance(attribute, IntegerAttr)
+    return attribute.value.data
+
+
+def _size_bytes(buffer: SSAValue) -> int:
+    type = cast("MemRefType[Attribute]", buffer.type)
+    return prod(type.get_shape()) * size_bytes(type.element_type)

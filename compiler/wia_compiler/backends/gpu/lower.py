@@ -41,6 +41,7 @@ from wia_compiler.backends.gpu.barriers import leaves_behind_barrier
 from wia_compiler.backends.gpu.builder import Builder, element_type, scope_of, shape_of
 from wia_compiler.backends.gpu.distribute import distributed_buffers
 from wia_compiler.backends.gpu.index import Index, of_value
+from wia_compiler.backends.gpu.launch import BLOCK_SIZE, GRID_SIZE
 from wia_compiler.backends.gpu.leaf import Kernel, Leaf
 from wia_compiler.backends.gpu.leaf_group import Group, lower_group_leaf
 from wia_compiler.backends.gpu.leaf_thread import lower_thread_leaf
@@ -48,8 +49,6 @@ from wia_compiler.base.record import Level
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.framework import PassContext
 
-BLOCK_SIZE = "wia.block_size"
-GRID_SIZE = "wia.grid_size"
 BUFFER_ALIGNMENT = 16
 
 

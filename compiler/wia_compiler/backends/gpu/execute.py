@@ -1,0 +1,144 @@
+"""Running PTX on a GPU of this machine through cupy."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from wia_compiler.backends.gpu.launch import LaunchPlan
+from wia_compiler.backends.gpu.lower import BUFFER_ALIGNMENT
+from wia_compiler.base.errors import TargetError
+from wia_compiler.passes.target import Artifact
+
+INSTALL_CUPY = "pip install cupy-cuda13x"
+Array = Any
+"""A numpy or cupy array: cupy is optional, so its types are not known here."""
+
+
+def load_on_gpu(artifact: Artifact) -> GpuExecutable:
+    """Load an artifact's PTX on the current device; ``TargetError`` where that cannot be."""
+    if importlib.util.find_spec("cupy") is None:
+        raise TargetError(
+            f"running {artifact.kernel} for {artifact.target} needs a GPU of this machine and cupy, "
+            f"which is not installed: {INSTALL_CUPY}; its PTX, SASS and resources need neither"
+        )
+    import cupy  # pyright: ignore[reportMissingImports]
+
+    try:
+        count = int(cupy.cuda.runtime.getDeviceCount())
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise TargetError(f"running {artifact.kernel} needs a GPU: {error}") from error
+    if count == 0:
+        raise TargetError(f"running {artifact.kernel} needs a GPU; cupy sees none here")
+    _check_architecture(cupy, artifact)
+    return GpuExecutable(cupy, artifact)
+
+
+def _check_architecture(cupy: Any, artifact: Artifact) -> None:
+    wanted = artifact.target.rpartition("sm_")[2]
+    have = str(cupy.cuda.Device().compute_capability)
+    if int(have) < int(wanted):
+        raise TargetError(
+            f"{artifact.kernel} was built for sm_{wanted}, this GPU is sm_{have}: "
+            f"build it with target gpu:sm_{have} or an older one"
+        )
+
+
+class GpuExecutable:
+    """Launches an artifact's kernels in order.
+
+    numpy arrays are copied to the device and outputs back; cupy arrays are used where they lie.
+    Buffers begin at a multiple of 16 bytes, as the kernels assume: one that does not is copied.
+    """
+
+    def __init__(self, cupy: Any, artifact: Artifact):
+        self._cupy = cupy
+        self._plan = LaunchPlan.from_metadata(artifact.metadata)
+        # RawModule reads its file again for each device it is used on, so the folder stays.
+        self._folder = tempfile.TemporaryDirectory(prefix="wia-gpu-")
+        path = Path(self._folder.name) / "kernel.ptx"
+        path.write_bytes(artifact.files["kernel.ptx"])
+        self._module = cupy.RawModule(path=str(path))
+
+    def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Mapping[str, int | float]:
+        """Run on arrays of the specs it was built for; outputs are written in place."""
+        cupy = self._cupy
+        kept: list[Any] = []
+        pointers = [self._input(array, kept) for array in inputs]
+        results = [self._output(array) for array in outputs]
+        pointers += [result.data.ptr for result in results]
+        for size in self._plan.workspace_bytes:
+            kept.append(cupy.empty(max(size, 1), cupy.uint8))
+            pointers.append(kept[-1].data.ptr)
+        for launch in self._plan.launches:
+            function = self._module.get_function(launch.entry)
+            arguments = tuple(np.uint64(pointers[number]) for number in launch.buffers)
+            function(
+                (launch.blocks,),
+                (launch.threads,),
+                arguments,
+                shared_mem=launch.dynamic_shared_bytes,
+            )
+        for array, result in zip(outputs, results, strict=True):
+            self._give_back(array, result)
+        return {}
+
+    def _input(self, array: Array, kept: list[Any]) -> int:
+        """The device address of an input's element [0, 0, …], its strides as they are."""
+        cupy = self._cupy
+        if isinstance(array, cupy.ndarray):
+            if array.data.ptr % BUFFER_ALIGNMENT == 0 or not array.flags.c_contiguous:
+                return int(array.data.ptr)
+            kept.append(array.copy())
+            return int(kept[-1].data.ptr)
+        low, high = _byte_range(array)
+        bytes_ = _host_bytes(array, low, high)
+        kept.append(cupy.asarray(bytes_))
+        return int(kept[-1].data.ptr) - low
+
+    def _output(self, array: Array) -> Any:
+        """A device array for an output: itself, or one that is copied back after the launches."""
+        cupy = self._cupy
+        if isinstance(array, cupy.ndarray):
+            if array.flags.c_contiguous and array.data.ptr % BUFFER_ALIGNMENT == 0:
+                return array
+            return cupy.ascontiguousarray(array).copy()
+        return cupy.empty(max(array.nbytes, 1), cupy.uint8)
+
+    def _give_back(self, array: Array, result: Any) -> None:
+        if result is array:
+            return
+        if isinstance(array, self._cupy.ndarray):
+            array[...] = result
+            return
+        # The transfer waits for the launches before it.
+        data = self._cupy.asnumpy(result)[: array.nbytes]
+        array[...] = data.view(array.dtype).reshape(array.shape)
+
+
+def _byte_range(array: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """Where an array's bytes begin and end, relative to its element [0, 0, …]."""
+    if prod(array.shape) == 0:
+        return 0, 0
+    reach = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
+    low = sum(each for each in reach if each < 0)
+    return low, sum(each for each in reach if each > 0) + array.itemsize
+
+
+def _host_bytes(array: np.ndarray[Any, Any], low: int, high: int) -> np.ndarray[Any, Any]:
+    """The memory that an array's elements lie in, from ``low`` to ``high``, as bytes."""
+    if high == low:
+        return np.zeros(1, np.uint8)
+    if low == 0 and array.flags.c_contiguous:
+        return array.reshape(-1).view(np.uint8)
+    # With every stride turned positive, the first element has the lowest address.
+    axes = tuple(slice(None, None, -1 if stride < 0 else 1) for stride in array.strides)
+    first = array[axes][tuple(slice(0, 1) for _ in array.shape)]
+    lowest = np.lib.stride_tricks.as_strided(first, (1,), (array.itemsize,)).view(np.uint8)
+    return np.lib.stride_tricks.as_strided(lowest, (high - low,), (1,), writeable=False)

@@ -1,0 +1,99 @@
+"""GPUs of NVIDIA as targets of the compiler: ``gpu:sm_90`` and the other architectures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+
+from wia_compiler.backends.gpu import emit
+from wia_compiler.backends.gpu.architecture import (
+    ARCHITECTURES,
+    DEFAULT_ARCHITECTURE,
+    MAX_REGISTERS_PER_THREAD,
+    Architecture,
+)
+from wia_compiler.backends.gpu.execute import load_on_gpu
+from wia_compiler.backends.gpu.lower import LowerToGpuPass
+from wia_compiler.backends.gpu.schedule import ScheduleGpuPass
+from wia_compiler.backends.gpu.tools import tool_stamp
+from wia_compiler.base.errors import TargetError
+from wia_compiler.base.record import Stage
+from wia_compiler.passes.expand_math import ExpandMathPass
+from wia_compiler.passes.facts import TargetFacts
+from wia_compiler.passes.framework import Pass, PassContext
+from wia_compiler.passes.target import ArraySpec, Artifact, Executable
+
+REGISTER_RESERVE = 63
+"""Registers left for addresses, indices and the loop: 192 of 255 may hold values of the kernel."""
+
+
+@dataclass(frozen=True)
+class GpuTarget:
+    """One architecture. ``with_sass`` off skips disassembly, a third of a second a build."""
+
+    architecture: Architecture
+    with_sass: bool = True
+
+    @property
+    def name(self) -> str:
+        """``gpu:sm_90``."""
+        return f"gpu:{self.architecture.name}"
+
+    @property
+    def facts(self) -> TargetFacts:
+        """Registers of a thread, and bandwidth over arithmetic of the architecture's product."""
+        return TargetFacts(
+            self.name,
+            register_capacity=MAX_REGISTERS_PER_THREAD - REGISTER_RESERVE,
+            bytes_per_flop=self.architecture.bytes_per_flop,
+            launch_cost_bytes=self.architecture.launch_cost_bytes,
+        )
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """PTX version, optimisation level and the tools whose output is part of an artifact."""
+        return (
+            self.architecture.ptx_version,
+            f"O{emit.OPTIMIZATION_LEVEL}",
+            "sass" if self.with_sass else "no sass",
+            tool_stamp("ptxas"),
+            tool_stamp("nvdisasm"),
+        )
+
+    def passes(self) -> Sequence[Pass]:
+        """Schedule, then kernels, then functions that PTX has no instruction for."""
+        return (ScheduleGpuPass(self.architecture), LowerToGpuPass(), ExpandMathPass())
+
+    def generate(
+        self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]
+    ) -> tuple[Artifact, Sequence[Stage]]:
+        """PTX with its stages; SASS and resources where ptxas and nvdisasm are installed."""
+        code = emit.generate(
+            module,
+            target=self.name,
+            kernel=context.kernel,
+            source=context.source,
+            architecture=self.architecture,
+            with_sass=self.with_sass,
+        )
+        return code.artifact, code.stages
+
+    def load(self, artifact: Artifact) -> Executable:
+        """Load it on this machine's GPU; ``TargetError`` where there is none."""
+        return load_on_gpu(artifact)
+
+
+def targets() -> Sequence[str]:
+    """The names of all GPU targets."""
+    return tuple(f"gpu:{name}" for name in ARCHITECTURES)
+
+
+def make_target(name: str) -> GpuTarget:
+    """The target of a name; ``gpu`` alone is ``gpu:sm_90``."""
+    kind, _, wanted = name.partition(":")
+    architecture = ARCHITECTURES.get(wanted or DEFAULT_ARCHITECTURE)
+    if kind != "gpu" or architecture is None:
+        raise TargetError(f"no target {name!r}; GPUs are: {', '.join(targets())}")
+    return GpuTarget(architecture)
