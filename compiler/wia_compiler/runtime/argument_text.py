@@ -38,13 +38,16 @@ class _Reader:
     def next(self) -> _Token:
         return self.tokens[self.position]
 
+    def sees(self, text: str) -> bool:
+        return self.next.text == text
+
     def take(self) -> _Token:
         token = self.next
         self.position += 1
         return token
 
     def expect(self, text: str, hint: str) -> None:
-        if self.next.text != text:
+        if not self.sees(text):
             raise self.error(self.next, f"expected {text!r}", hint)
         self.position += 1
 
@@ -95,13 +98,13 @@ def _value(reader: _Reader) -> Spec | Number:
         near = difflib.get_close_matches(token.text, DTYPES, n=1)
         hint = f"did you mean {near[0]}?" if near else "write f32[1024,512]"
         raise reader.error(token, f"expected one of {', '.join(DTYPES)}", hint)
-    if reader.next.text != "[":
+    if not reader.sees("["):
         return Spec((), dtype)
     reader.take()
     sizes: list[int] = []
-    while reader.next.text != "]":
+    while not reader.sees("]"):
         sizes.append(_size(reader))
-        if reader.next.text != "]":
+        if not reader.sees("]"):
             reader.expect(",", "close the sizes with ] or separate them with a comma")
     reader.take()
     return Spec(tuple(sizes), dtype)

@@ -75,7 +75,7 @@ def read_specs(
             specs.append(value if isinstance(value, Spec) else Spec((), dtype))
         elif isinstance(value, Spec):
             specs.append(value)
-        elif isinstance(value, bool | int | float | list | tuple):
+        elif isinstance(value, bool | int | float):
             raise ArgumentError(
                 f"{where}: got {describe(value)}, expected an array or a spec\n"
                 f'  help: describe it: wia.spec((1024, 512), "f32")'

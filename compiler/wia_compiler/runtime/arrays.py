@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,7 @@ def as_writable(value: object, where: str, spec: str) -> NDArray[Any]:
     Raises ``ArgumentError`` for read-only memory, for objects that only give copies of themselves
     and for views in which one element stands for several. ``spec`` says what was expected.
     """
-    if not isinstance(value, np.ndarray) and not hasattr(value, "__dlpack__"):
+    if not is_ndarray(value) and not hasattr(value, "__dlpack__"):
         raise ArgumentError(
             f"{where}: {describe(value)} cannot be written in place, expected an array {spec}\n"
             f"  help: pass a numpy array"
@@ -50,6 +50,16 @@ def as_writable(value: object, where: str, spec: str) -> NDArray[Any]:
             f"  help: pass a copy: array.copy()"
         )
     return array
+
+
+def is_ndarray(value: object) -> TypeGuard[NDArray[Any]]:
+    """Whether it is a numpy array (of any subclass)."""
+    return isinstance(value, np.ndarray)
+
+
+def is_numpy_scalar(value: object) -> TypeGuard[np.generic[Any]]:
+    """Whether it is one element of a numpy array."""
+    return isinstance(value, np.generic)
 
 
 def readable(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
@@ -97,7 +107,7 @@ def to_numpy(value: object, where: str) -> NDArray[Any]:
             f"{where}: a masked array, whose mask a kernel would ignore\n"
             f"  help: say what masked elements are: array.filled(0)"
         )
-    if isinstance(value, np.ndarray | np.generic):
+    if is_ndarray(value) or is_numpy_scalar(value):
         return np.asarray(value)
     try:
         if hasattr(value, "__dlpack__"):
@@ -136,14 +146,15 @@ def describe(value: object) -> str:
     """What came, in the words of a message: ``the float 2.5``, ``an array f32[3,4]``, ``None``."""
     if value is None:
         return "None"
-    if isinstance(value, bool | int | float | str | np.generic):
+    if is_ndarray(value):
+        row = None if value.dtype.hasobject else from_numpy(value.dtype.newbyteorder("="))
+        name = row.name if row is not None else str(value.dtype)
+        return f"an array {name}[{','.join(map(str, value.shape))}]"
+    if is_numpy_scalar(value):
+        return repr(value)
+    if isinstance(value, bool | int | float | str):
         text = repr(value) if len(repr(value)) <= 40 else f"{repr(value)[:37]}…"
-        return text if isinstance(value, np.generic) else f"the {type(value).__name__} {text}"
-    if isinstance(value, np.ndarray):
-        array: NDArray[Any] = value
-        row = None if array.dtype.hasobject else from_numpy(array.dtype.newbyteorder("="))
-        name = row.name if row is not None else str(array.dtype)
-        return f"an array {name}[{','.join(map(str, array.shape))}]"
+        return f"the {type(value).__name__} {text}"
     return f"a {type(value).__name__}"
 
 

@@ -138,7 +138,9 @@ def key_from_json(data: dict[str, Any]) -> CacheKey:
     return CacheKey(
         kernel=data["kernel"],
         sources=tuple(KernelText(**source) for source in data["sources"]),
-        arguments=tuple(ArgumentKey(**{**a, "shape": tuple(a["shape"])}) for a in arguments),
+        arguments=tuple(
+            ArgumentKey(a["name"], a["dtype"], tuple(a["shape"]), a["layout"]) for a in arguments
+        ),
         target=data["target"],
         options=tuple(data["options"]),
         flags=tuple(data["flags"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wia_compiler.base.errors import ArgumentError
@@ -9,13 +10,17 @@ from wia_compiler.base.signature import KernelSignature
 from wia_compiler.passes.target import Target
 from wia_compiler.runtime.arguments import array_specs, read_arguments, read_specs
 from wia_compiler.runtime.build import Build
+from wia_compiler.runtime.fast_call import FastCall, fast_call, kind_of
+from wia_compiler.runtime.launch import PreparedCall
 from wia_compiler.runtime.session import KernelUnit, Session
 from wia_compiler.runtime.specs import Spec
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from wia_compiler.profiler.profile import Profile
 
 DEFAULT_TARGET = "cpu"
+# Kinds of arguments that one kernel remembers; past this it starts anew.
+MAX_KINDS = 1024
 
 
 class Kernel:
@@ -26,6 +31,8 @@ class Kernel:
         self._session = session
         self._target_name = target
         self._target: Target | None = None
+        self._builds: dict[tuple[Spec, ...], Build] = {}
+        self._fast: dict[tuple[Any, ...], FastCall] = {}
 
     @property
     def name(self) -> str:
@@ -76,16 +83,54 @@ class Kernel:
         kernel = self if target is None else self.to(target)
         return kernel._build(read_specs(self.signature, arrays, keywords))
 
-    def __call__(self, *arrays: Any, out: object = None, **keywords: Any) -> Any:
+    def __call__(self, *arrays: Any, out: Any = None, **keywords: Any) -> Any:
         """Run on arrays; returns one array, or a tuple where the kernel has several results.
 
         ``out=`` takes the array (a tuple or mapping for several outputs) to write into; inout
         parameters are updated in place. Raises ``ArgumentError`` before anything runs.
         """
-        arguments = read_arguments(self.signature, arrays, keywords)
-        call = self._build(arguments.specs).prepare_arguments(arguments, out)
-        call.execute()
+        if keywords:
+            return self._call(arrays, out, keywords)[0].finish()
+        kind = kind_of(arrays, out)
+        fast = self._fast.get(kind)
+        if fast is not None:
+            result = fast(arrays, out)
+            if result is not None:
+                return result
+        call, build = self._call(arrays, out, keywords)
+        if fast is None:
+            self._remember(kind, fast_call(build, arrays, call.inputs, out, call.outputs[0]))
         return call.finish()
+
+    def profile(self, *arrays: Any, target: str | None = None, **keywords: Any) -> Profile:
+        """Run live on the arguments: time, counters, and where that stands on the roofline."""
+        from wia_compiler.profiler.profile import profile
+
+        build = self.build(*arrays, target=target, **keywords)
+        return profile(build, *arrays, **keywords)
+
+    def _call(
+        self, arrays: Sequence[Any], out: object, keywords: Mapping[str, Any]
+    ) -> tuple[PreparedCall, Build]:
+        arguments = read_arguments(self.signature, arrays, keywords)
+        build = self._builds.get(arguments.specs)
+        if build is None:
+            build = self._remember_build(arguments.specs)
+        call = build.prepare_arguments(arguments, out)
+        call.execute()
+        return call, build
+
+    def _remember_build(self, specs: tuple[Spec, ...]) -> Build:
+        if len(self._builds) >= MAX_KINDS:
+            self._builds.clear()
+        self._builds[specs] = self._build(specs)
+        return self._builds[specs]
+
+    def _remember(self, kind: tuple[Any, ...], fast: FastCall | None) -> None:
+        if fast is not None:
+            if len(self._fast) >= MAX_KINDS:
+                self._fast.clear()
+            self._fast[kind] = fast
 
     def _build(self, specs: Sequence[Spec]) -> Build:
         arguments = array_specs(self.signature, specs)

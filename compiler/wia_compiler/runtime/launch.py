@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,19 +63,17 @@ def prepare_call(
     buffers: list[Array] = []
     results: list[Array] = []
     for spec in outputs:
-        destination = inouts.get(spec.name, given.get(spec.name))
-        direct = destination is not None and spec.name not in inouts
-        if direct and _is_direct(destination, spec, inputs):
-            buffer = destination
+        own = given.get(spec.name)
+        if own is not None and _is_direct(own, spec, inputs):
+            buffer = own
         else:
             buffer = np.empty(spec.spec.shape, spec.spec.dtype.numpy)
         buffers.append(buffer)
-        results.append(buffer if destination is None else destination)
+        results.append(inouts.get(spec.name, buffer if own is None else own))
     return PreparedCall(executable, tuple(inputs), tuple(buffers), tuple(results))
 
 
-def _is_direct(destination: Array | None, spec: ArraySpec, inputs: Sequence[Array]) -> bool:
-    assert destination is not None
+def _is_direct(destination: Array, spec: ArraySpec, inputs: Sequence[Array]) -> bool:
     flags = destination.flags
     if not (flags.c_contiguous and flags.aligned and destination.dtype == spec.spec.dtype.numpy):
         return False
@@ -109,22 +107,21 @@ def _refuse_overlap(signature: KernelSignature, written: Mapping[str, Array]) ->
                 )
 
 
-def _named(signature: KernelSignature, names: tuple[str, ...], out: Any) -> dict[str, Any]:
+def _named(signature: KernelSignature, names: tuple[str, ...], out: object) -> dict[str, Any]:
     if not names:
         raise ArgumentError(
             f"{signature.name}(out=): the kernel has no output parameter, only inout ones\n"
             f"  help: leave out= away; inout arguments are updated in place"
         )
     listed = ", ".join(names)
-    if isinstance(out, Mapping):
-        mapping: Mapping[str, Any] = out
-        for name in mapping:
+    if _is_mapping(out):
+        for name in out:
             if name not in names:
                 raise ArgumentError(
                     f"{signature.name}(out=): no output {name!r}, expected one of {listed}"
                 )
-        return dict(mapping)
-    values = tuple(out) if isinstance(out, tuple | list) else (out,)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return dict(out)
+    values: tuple[Any, ...] = tuple(out) if _is_sequence(out) else (out,)
     if len(values) != len(names):
         raise ArgumentError(
             f"{signature.name}(out=): got {len(values)} array{'s' if len(values) != 1 else ''}, "
@@ -132,6 +129,14 @@ def _named(signature: KernelSignature, names: tuple[str, ...], out: Any) -> dict
             f"  help: give a tuple in that order, or a mapping such as {{{names[0]!r}: array}}"
         )
     return dict(zip(names, values, strict=True))
+
+
+def _is_mapping(value: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(value, Mapping)
+
+
+def _is_sequence(value: object) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, tuple | list)
 
 
 def _checked(where: str, value: object, spec: ArraySpec) -> Array:

@@ -79,10 +79,15 @@ def compile(
             "  help: declare them as inputs of the kernel"
         )
     refuse_schedule(schedule)
-    if not isinstance(text, str | Source):
-        raise ArgumentError(f"compile: got a {type(text).__name__}, expected the text of a program")
-    source = text if isinstance(text, Source) else Source(text)
-    return load_program(source, default_session())
+    return load_program(_source(text), default_session())
+
+
+def _source(text: object) -> Source:
+    if isinstance(text, Source):
+        return text
+    if isinstance(text, str):
+        return Source(text)
+    raise ArgumentError(f"compile: got a {type(text).__name__}, expected the text of a program")
 
 
 def load_program(source: Source, session: Session) -> Program:

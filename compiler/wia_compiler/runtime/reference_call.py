@@ -11,8 +11,8 @@ from wia_compiler.runtime.kernel import Kernel
 def reference(kernel: Kernel, *arrays: Any, **keywords: Any) -> Any:
     """The result that every target is tested against; slow, and exact to the numerics contract.
 
-    Takes arrays and numbers as the kernel does and gives new arrays as the kernel does: one, or a
-    tuple of them. Inout arguments are left as they are. Raises ``ArgumentError`` as the kernel does.
+    Takes arrays and numbers as the kernel does and gives new arrays: one, or a tuple of them. Inout
+    arguments are left as they are. Raises ``ArgumentError`` as the kernel does.
     """
     from wia_compiler.reference.interpret import run
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
-from wia_compiler.base.dtypes import DTYPES, DType
+from wia_compiler.base.dtypes import DType
 from wia_compiler.base.errors import ArgumentError
-from wia_compiler.runtime.arrays import describe
+from wia_compiler.runtime.arrays import describe, is_ndarray, is_numpy_scalar
 
+# IEEE 754; bf16 has the exponent of f32 and 8 bits of significand.
 LARGEST_FLOAT: dict[str, float] = {
-    row.name: float(ml_dtypes.finfo(row.numpy).max) for row in DTYPES.values() if row.is_float
+    "f64": (2.0 - 2.0**-52) * 2.0**1023,
+    "f32": (2.0 - 2.0**-23) * 2.0**127,
+    "f16": (2.0 - 2.0**-10) * 2.0**15,
+    "bf16": (2.0 - 2.0**-7) * 2.0**127,
 }
 
 
@@ -42,9 +45,9 @@ def scalar_array(value: object, dtype: DType, where: str) -> NDArray[Any]:
 
 def _number(value: object, dtype: DType, where: str) -> bool | int | float:
     number: object = value
-    if isinstance(number, np.ndarray) and number.shape == ():
+    if is_ndarray(number) and number.shape == ():
         number = number[()]
-    if isinstance(number, np.generic):
+    if is_numpy_scalar(number):
         # ml_dtypes' bfloat16 is no np.floating, yet converts to float like one.
         number = number.item() if number.dtype.kind in "biuf" else _float_or_self(number)
     is_bool = isinstance(number, bool)
