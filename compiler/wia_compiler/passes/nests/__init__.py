@@ -1,0 +1,1 @@
+"""From a fused group of tensor ops to one nest: plan its leaves, join its axes, write its IR."""

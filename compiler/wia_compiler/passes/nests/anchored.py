@@ -1,0 +1,176 @@
+"""What reductions and contractions share: where their results stand, and the leaves after them.
+
+A reduction or contraction (an anchor) exists at one index only: that of the loops around it. What
+follows it is computed there too, so each result's index is found by following the anchor's index
+forward through the ops after it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+
+from wia_compiler.base.dtypes import DTYPES, DType
+from wia_compiler.dialects.types import spec_of
+from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
+from wia_compiler.passes.affine import atoms
+from wia_compiler.passes.nests.body import Body
+from wia_compiler.passes.nests.elementwise import map_leaf
+from wia_compiler.passes.nests.movement import ZERO, Index, PartialIndex, kind_of, result_index
+from wia_compiler.passes.nests.plan import (
+    Access,
+    Axis,
+    Group,
+    LeafPlan,
+    NestPlan,
+    NotOneNest,
+    Register,
+    Result,
+    fresh_name,
+)
+from wia_compiler.passes.nests.reader import Anchor, Reader
+
+
+class AnchoredNest:
+    """A nest under construction around anchors; ``axes`` are those of the anchors' domain."""
+
+    def __init__(self, group: Group, axes: Sequence[Axis]):
+        self.group = group
+        self.plan = NestPlan(list(axes), [])
+        self.reader = Reader(group, self.plan.sizes)
+
+    def register(self, op: TensorOp, name: str) -> Register:
+        """A new register buffer for an anchor, in the dtype its sum is carried in."""
+        taken = [each.name for each in self.plan.registers]
+        unique = name if name not in taken else f"{name}{len(taken)}"
+        made = Register(unique, accumulator_of(op), op)
+        self.plan.registers.append(made)
+        return made
+
+    def anchor(self, op: TensorOp, register: Register, index: Index) -> None:
+        """From here on, ``op``'s result is read from its register."""
+        self.reader.anchors[op.result] = Anchor(register, index, op.result_spec.dtype)
+
+    def fill(self, registers: Sequence[Register], numbers: Sequence[int | float]) -> None:
+        """A leaf that gives each register its first value."""
+        body = Body()
+        values: list[SSAValue] = []
+        for register, number in zip(registers, numbers, strict=True):
+            body.location = register.op.location
+            values.append(body.constant(number, register.dtype))
+        self.plan.leaves.append(
+            LeafPlan(
+                "map",
+                (),
+                (),
+                [],
+                [Access(register) for register in registers],
+                body.finish(values),
+                [register.op for register in registers],
+            )
+        )
+
+    def finish(self, also: Mapping[SSAValue, Index]) -> tuple[NestPlan, list[Result]]:
+        """Leaves that write the results; and the results that do not depend on the anchors.
+
+        ``also`` are values with an index in this nest though they depend on no anchor.
+        """
+        partial = {**also, **self._partial_indices()}
+        leaves: dict[Index, list[Result]] = {}
+        others: list[Result] = []
+        for result in self.group.results:
+            if result.value in partial:
+                index = self._completed(partial[result.value], result)
+                leaves.setdefault(index, []).append(result)
+            else:
+                others.append(result)
+        self.reader.sizes = self.plan.sizes
+        for index, results in leaves.items():
+            inner = sorted(self._axes_of(index) - set(self.plan.kept))
+            leaf = map_leaf(self.reader, [(result, index) for result in results], inner)
+            self.plan.leaves.append(leaf)
+        return self.plan, others
+
+    def _partial_indices(self) -> dict[SSAValue, PartialIndex]:
+        """The index of every value that depends on an anchor, as far as the anchors fix it."""
+        known: dict[SSAValue, PartialIndex] = {
+            value: anchor.index for value, anchor in self.reader.anchors.items()
+        }
+        for op in self.group.ops:
+            if isinstance(op, ConstantOp) or op.result in known:
+                continue
+            if not any(operand in known for operand in op.arguments):
+                continue
+            if op.declaration.family == "movement":
+                moved = result_index(op, known[op.arguments[0]], self.plan.sizes)
+                known[op.result] = moved
+            elif op.declaration.family == "elementwise":
+                known[op.result] = _joined(op, known)
+            else:
+                raise NotOneNest(f"{kind_of(op)} follows a result that one nest computes")
+        return known
+
+    def _completed(self, partial: PartialIndex, result: Result) -> Index:
+        """A result's index with axes for what the anchors leave open."""
+        shape = result.target.shape
+        index: list[AffineExpr] = []
+        used = self._axes_of(tuple(each for each in partial if each is not None))
+        for each, size in zip(partial, shape, strict=True):
+            if each is not None or size == 1:
+                index.append(each if each is not None else ZERO)
+                continue
+            axis = self._open_axis(size, used)
+            used.add(axis)
+            index.append(AffineExpr.dimension(axis))
+        points = math.prod(self.plan.axes[axis].size for axis in used)
+        if points != math.prod(shape) or not used.issuperset(self.plan.kept):
+            raise NotOneNest("a result takes a value of one row to elements of several rows")
+        return tuple(index)
+
+    def _open_axis(self, size: int, used: set[int]) -> int:
+        """An inner axis of that size that the index does not use yet, else a new one."""
+        for number, axis in enumerate(self.plan.axes):
+            if axis.role == "inner" and axis.size == size and number not in used:
+                return number
+        name = fresh_name([axis.name for axis in self.plan.axes])
+        self.plan.axes.append(Axis(name, size, "inner"))
+        return len(self.plan.axes) - 1
+
+    def _axes_of(self, index: Index) -> set[int]:
+        return {
+            atom.position
+            for each in index
+            for atom in atoms(each)
+            if isinstance(atom, AffineDimExpr)
+        }
+
+
+def _joined(op: TensorOp, known: Mapping[SSAValue, PartialIndex]) -> PartialIndex:
+    """The index of an elementwise result: of each axis, what the first operand that knows says."""
+    shape = op.result_spec.shape
+    joined: list[AffineExpr | None] = [ZERO if size == 1 else None for size in shape]
+    for operand in op.arguments:
+        if operand not in known:
+            continue
+        sizes = spec_of(operand.type).shape
+        missing = len(shape) - len(sizes)
+        for axis, (each, size) in enumerate(zip(known[operand], sizes, strict=True)):
+            if size != 1 and joined[missing + axis] is None:
+                joined[missing + axis] = each
+    return tuple(joined)
+
+
+def accumulator_of(op: TensorOp) -> DType:
+    """The dtype that carries an op's sum."""
+    return DTYPES[op.result_spec.dtype.accumulator]
+
+
+def anchors_of(group: Group) -> list[TensorOp]:
+    """The reductions and contractions of a group, in order."""
+    families = ("reduction", "contraction")
+    return [
+        op for op in group.ops if isinstance(op, TensorOp) and op.declaration.family in families
+    ]

@@ -1,0 +1,43 @@
+"""Which plan serves a group: elementwise, rows (reductions) or contraction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from wia_compiler.passes.nests.anchored import anchors_of
+from wia_compiler.passes.nests.contraction import plan_contraction
+from wia_compiler.passes.nests.elementwise import plan_elementwise
+from wia_compiler.passes.nests.merge import merge_axes
+from wia_compiler.passes.nests.plan import Group, NestPlan, NotOneNest, Result
+from wia_compiler.passes.nests.rows import plan_rows
+
+
+def plan_group(group: Group) -> list[NestPlan]:
+    """The nests that write a group's results; results without elements need none.
+
+    Usually one; results of other shapes that do not depend on the group's reduction or
+    contraction get their own. Raises ``NotOneNest`` where the ops cannot share a nest.
+    """
+    results = [result for result in group.results if result.target.num_elements]
+    if not results:
+        return []
+    anchors = anchors_of(group)
+    if not anchors:
+        plans = _elementwise_plans(group, results)
+    else:
+        live = Group(group.name, group.ops, group.arrays, group.numbers, results)
+        if all(op.declaration.family == "reduction" for op in anchors):
+            plan, others = plan_rows(live)
+        elif len(anchors) == 1:
+            plan, others = plan_contraction(live)
+        else:
+            raise NotOneNest("one nest holds reductions or one contraction, not both")
+        plans = [plan, *_elementwise_plans(group, others)]
+    return [merge_axes(plan) for plan in plans]
+
+
+def _elementwise_plans(group: Group, results: Sequence[Result]) -> list[NestPlan]:
+    by_shape: dict[tuple[int, ...], list[Result]] = {}
+    for result in results:
+        by_shape.setdefault(result.target.shape, []).append(result)
+    return [plan_elementwise(group, alike) for alike in by_shape.values()]

@@ -1,0 +1,153 @@
+"""Joining axes: neighbours that every array walks contiguously become one axis.
+
+``out[i, j] = a[i, j] + 1`` over 8 × 3 is one loop of 24, so that a short inner axis does not keep
+code from being vectorised, and a matmul with leading batch axes on one side is one matmul.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
+
+from wia_compiler.passes.affine import atoms, linear_form
+from wia_compiler.passes.nests.plan import Access, Axis, LeafPlan, NestPlan
+from wia_compiler.passes.nests.views import View, view
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How an access moves through memory: elements per step of each axis it reads.
+
+    ``strides`` is ``None`` where that is not a constant, or where the indices themselves matter
+    (padding); ``axes`` are then the axes that must stay as they are.
+    """
+
+    axes: frozenset[int]
+    strides: Mapping[int, int] | None
+
+
+def merge_axes(plan: NestPlan) -> NestPlan:
+    """The nest with every mergeable run of neighbouring axes of one role as one axis.
+
+    ::
+
+        for i.0 in 8, for j.0 in 3: map out[i, j] = f(a[i, j])
+          →  for i.0 in 24: map out[i] = f(a[i])
+    """
+    walks = [
+        _walk(access, plan.axes)
+        for leaf in plan.leaves
+        for access in (*leaf.inputs, *leaf.outputs)
+        if isinstance(access.buffer, View)
+    ]
+    runs: list[list[int]] = []
+    for axis in range(len(plan.axes)):
+        if runs and _joins(plan, walks, runs[-1][-1], axis):
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    if len(runs) == len(plan.axes):
+        return plan
+    axes = [_joined_axis([plan.axes[axis] for axis in run]) for run in runs]
+    place = {axis: number for number, run in enumerate(runs) for axis in run}
+    leaves = [_moved_leaf(leaf, plan, runs, axes, place) for leaf in plan.leaves]
+    return NestPlan(axes, leaves, plan.registers)
+
+
+def _walk(access: Access, axes: Sequence[Axis]) -> Walk:
+    array = access.buffer
+    assert isinstance(array, View)
+    read = {a.position for e in access.index for a in atoms(e) if isinstance(a, AffineDimExpr)}
+    forms = [linear_form(expression) for expression in access.index]
+    plain = all(form.is_linear and form.constant == 0 for form in forms)
+    if access.padded or not plain:
+        return Walk(frozenset(read), None)
+    strides = dict.fromkeys(read, 0)
+    for form, stride in zip(forms, array.strides, strict=True):
+        for atom, factor in form.terms.items():
+            assert isinstance(atom, AffineDimExpr)
+            strides[atom.position] += factor * stride
+    return Walk(frozenset(read), strides)
+
+
+def _joins(plan: NestPlan, walks: Sequence[Walk], outer: int, inner: int) -> bool:
+    size = plan.axes[inner].size
+    if plan.axes[outer].role != plan.axes[inner].role or 0 in (size, plan.axes[outer].size):
+        return False
+    if any((outer in leaf.inner) != (inner in leaf.inner) for leaf in plan.leaves):
+        return False
+    if any((outer in leaf.reduce) != (inner in leaf.reduce) for leaf in plan.leaves):
+        return False
+    for walk in walks:
+        if walk.strides is None:
+            if outer in walk.axes or inner in walk.axes:
+                return False
+        elif walk.strides.get(outer, 0) != walk.strides.get(inner, 0) * size:
+            return False
+    return True
+
+
+def _joined_axis(axes: Sequence[Axis]) -> Axis:
+    size = 1
+    for axis in axes:
+        size *= axis.size
+    return Axis(axes[0].name, size, axes[0].role)
+
+
+def _moved_leaf(
+    leaf: LeafPlan,
+    plan: NestPlan,
+    runs: Sequence[Sequence[int]],
+    axes: Sequence[Axis],
+    place: Mapping[int, int],
+) -> LeafPlan:
+    dims = [AffineExpr.dimension(place[axis]) for axis in range(len(plan.axes))]
+
+    def moved(access: Access) -> Access:
+        if not isinstance(access.buffer, View):
+            return access
+        walk = _walk(access, plan.axes)
+        if all(len(runs[place[axis]]) == 1 for axis in walk.axes):
+            index = tuple(e.replace_dims_and_symbols(dims, ()) for e in access.index)
+            return Access(access.buffer, index, access.padded)
+        return _flattened(access, walk, runs, axes, place)
+
+    return LeafPlan(
+        leaf.kind,
+        tuple(dict.fromkeys(place[axis] for axis in leaf.inner)),
+        tuple(dict.fromkeys(place[axis] for axis in leaf.reduce)),
+        [moved(access) for access in leaf.inputs],
+        [moved(access) for access in leaf.outputs],
+        leaf.body,
+        leaf.ops,
+    )
+
+
+def _flattened(
+    access: Access,
+    walk: Walk,
+    runs: Sequence[Sequence[int]],
+    axes: Sequence[Axis],
+    place: Mapping[int, int],
+) -> Access:
+    """The access through a view with one dimension for each joined axis it moves along."""
+    array = access.buffer
+    assert isinstance(array, View) and walk.strides is not None
+    read = [
+        atom.position
+        for expression in access.index
+        for atom in linear_form(expression).terms
+        if isinstance(atom, AffineDimExpr)
+    ]
+    new_axes = dict.fromkeys(place[axis] for axis in read)
+    strides = {new: walk.strides[runs[new][-1]] for new in new_axes}
+    walked = [new for new in new_axes if strides[new]]
+    flat = view(
+        array.value,
+        [axes[new].size for new in walked],
+        array.dtype,
+        [strides[new] for new in walked],
+    )
+    return Access(flat, tuple(AffineExpr.dimension(new) for new in walked))

@@ -1,0 +1,109 @@
+"""From a nest's plan to its function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import FunctionType, LocationAttr, MemRefType, StringAttr, UnitAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineExpr, AffineMap
+
+from wia_compiler.dialects.location import merge_locations
+from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.passes.nests.body import scalar_type
+from wia_compiler.passes.nests.plan import Access, LeafPlan, NestPlan, Register
+from wia_compiler.passes.nests.views import View
+
+NEST = "wia.nest"
+"""Attribute of a function that holds one nest."""
+
+
+def arrays_of(plan: NestPlan) -> list[View]:
+    """The arrays of a nest, each once: those it reads, in order, then those it writes."""
+    read = [access.buffer for leaf in plan.leaves for access in leaf.inputs]
+    written = [access.buffer for leaf in plan.leaves for access in leaf.outputs]
+    return [each for each in dict.fromkeys([*read, *written]) if isinstance(each, View)]
+
+
+class NestWriter:
+    """Writes one plan as a function whose arguments are ``arrays_of`` it."""
+
+    def __init__(self, plan: NestPlan):
+        self.plan = plan
+        self.kept = plan.kept
+        self.values: dict[View | Register, SSAValue] = {}
+        self.ivs: list[SSAValue] = []
+        self.location: LocationAttr = merge_locations(
+            dict.fromkeys(op for leaf in plan.leaves for op in leaf.ops)
+        )
+
+    def function(self, name: str) -> func.FuncOp:
+        """The nest as ``func.func @name``."""
+        arrays = arrays_of(self.plan)
+        block = Block(arg_types=[array.type for array in arrays])
+        for argument, array in zip(block.args, arrays, strict=True):
+            argument.name_hint = array.value.name_hint
+            self.values[array] = argument
+        inside = self._loops(block)
+        for register in self.plan.registers:
+            self._allocate(register, inside)
+        for leaf in self.plan.leaves:
+            self._add(inside, self._leaf(leaf), merge_locations(leaf.ops))
+        self._add(block, func.ReturnOp(), self.location)
+        type = FunctionType.from_lists([array.type for array in arrays], [])
+        made = func.FuncOp(name, type, Region(block))
+        made.attributes[NEST] = UnitAttr()
+        made.location = self.location
+        return made
+
+    def _add(self, block: Block, op: Operation, location: LocationAttr) -> None:
+        op.location = location
+        block.add_op(op)
+
+    def _loops(self, block: Block) -> Block:
+        """Loops over the kept axes; the body of the innermost."""
+        for axis in self.kept:
+            loop = ForOp(f"{self.plan.axes[axis].name}.0", self.plan.axes[axis].size)
+            self._add(block, loop, self.location)
+            self.ivs.append(loop.induction_variable)
+            block = loop.body.block
+        return block
+
+    def _allocate(self, register: Register, block: Block) -> None:
+        type = MemRefType(
+            scalar_type(register.dtype), [1] * len(self.kept), memory_space=StringAttr("register")
+        )
+        op = memref.AllocOp([], [], type)
+        op.memref.name_hint = register.name
+        self._add(block, op, register.op.location)
+        self.values[register] = op.memref
+
+    def _leaf(self, leaf: LeafPlan) -> ComputeOp:
+        axes = [*self.kept, *leaf.inner]
+        names = self.plan.axes
+        dims = [AffineExpr.constant(0)] * len(names)
+        for place, axis in enumerate(axes):
+            own = AffineExpr.dimension(place)
+            dims[axis] = AffineExpr.symbol(place) + own if place < len(self.kept) else own
+        accesses = [*leaf.inputs, *leaf.outputs]
+        return ComputeOp(
+            leaf.kind,
+            axes=[
+                (names[axis].name, 1 if axis in self.kept else names[axis].size) for axis in axes
+            ],
+            reduce_axes=[names[axis].name for axis in leaf.reduce],
+            ivs=self.ivs,
+            inputs=[self.values[access.buffer] for access in leaf.inputs],
+            outputs=[self.values[access.buffer] for access in leaf.outputs],
+            maps=[self._map(access, len(axes), dims) for access in accesses],
+            padded=[access.padded for access in leaf.inputs],
+            body=leaf.body,
+        )
+
+    def _map(self, access: Access, rank: int, dims: Sequence[AffineExpr]) -> AffineMap:
+        if isinstance(access.buffer, Register):
+            own = tuple(AffineExpr.dimension(place) for place in range(len(self.kept)))
+            return AffineMap(rank, len(self.ivs), own)
+        results = tuple(e.replace_dims_and_symbols(dims, ()) for e in access.index)
+        return AffineMap(rank, len(self.ivs), results)
