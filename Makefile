@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+ONE_THREAD := env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE OMP_NUM_THREADS=1 \
+    OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -29,11 +31,11 @@ format: $(VENV)/.test ## let ruff format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.test ## time our kernels beside the peers that are installed
-	$(BIN)/python bench/bench_kernels.py
+bench: bench-compile ## latencies, then our kernels beside the peers that are installed
+	$(ONE_THREAD) $(BIN)/python bench/bench_kernels.py
 
 bench-compile: $(VENV)/.test ## compile, cache and call latencies beside their goals
-	$(BIN)/python bench/bench_compile.py
+	$(ONE_THREAD) $(BIN)/python bench/bench_compile.py
 
 size: $(VENV)/.test ## lines in each room and the budget
 	$(BIN)/python tools/size.py

@@ -1,12 +1,9 @@
-"""Our kernels beside the peers that are installed, in one interleaved run; see README.md."""
+"""Our kernels beside the peers that are installed, in one interleaved run; see README.md.
+
+`make bench` sets every library to one thread.
+"""
 
 from __future__ import annotations
-
-import os
-
-# One thread for everyone; must be set before any library is imported.
-for _name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
-    os.environ[f"{_name}_NUM_THREADS"] = "1"
 
 import argparse
 import random
@@ -80,8 +77,8 @@ def report(workload: Workload, samples: dict[str, list[float]]) -> None:
         print(
             f"{workload.name:32} {name:8} {median * 1e6:10.1f} us  "
             f"[{low * 1e6:9.1f} .. {high * 1e6:9.1f}]  "
-            f"{workload.flops / median / 1e9:7.1f} GFLOP/s {workload.size_bytes / median / 1e9:6.1f} GB/s"
-            f"  {ratio}",
+            f"{workload.flops / median / 1e9:7.1f} GFLOP/s "
+            f"{workload.size_bytes / median / 1e9:6.1f} GB/s  {ratio}",
             flush=True,
         )
 

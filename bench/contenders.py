@@ -1,4 +1,4 @@
-"""Who is timed: each contender turns a workload's inputs into a callable, or has no spelling for it."""
+"""Who is timed: each contender turns a workload and its inputs into a callable, if it can."""
 
 from __future__ import annotations
 
