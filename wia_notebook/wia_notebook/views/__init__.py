@@ -1,0 +1,1 @@
+"""Views: pure functions from the record of a compilation to text, HTML and SVG."""

@@ -1,0 +1,31 @@
+"""What an explorer shows of one kernel: the record and what stands around it, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wia_compiler.base.record import Trace
+from wia_notebook.views.roofline import Roofline
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One kernel for one target.
+
+    ``assembly`` maps each format that exists to its text, in the order of lowering;
+    ``resources`` is what ``build.resources`` holds; ``origin`` says where the code came from
+    (``from cache · 1.8 ms``); ``roofline`` is there once the kernel ran. ``outputs`` are the
+    names of what comes out. ``hint`` says what to do to see more, where stages are missing.
+    """
+
+    trace: Trace
+    assembly: Mapping[str, str] = field(default_factory=dict[str, str])
+    resources: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    origin: str = ""
+    outputs: Sequence[str] = ()
+    targets: Sequence[str] = ()
+    kernels: Sequence[str] = ()
+    roofline: Roofline | None = None
+    hint: str = ""

@@ -1,0 +1,286 @@
+"""The data-flow graph of one stage, as data: nodes, edges, groups. Drawing is elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from wia_compiler.base.record import Decision, OpRow, Stage
+from wia_notebook.views import units
+
+NodeKind = Literal["argument", "op", "group", "result"]
+
+MAX_NODES = 300
+"""Above this many ops a picture says less than a table: ``summary_rows`` takes over."""
+
+_HIDDEN = ("wia.declare", "wia.yield", "tile.yield", "scf.yield")
+_CONTAINERS = ("func.func", "builtin.module", "gpu.func", "gpu.module")
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One op inside a collapsed group."""
+
+    id: str
+    label: str
+    family: str
+
+
+@dataclass(frozen=True)
+class Node:
+    """One box. ``id`` is the op's id, or ``arg:NAME`` and ``out:NAME`` for what goes in and out."""
+
+    id: str
+    kind: NodeKind
+    title: str
+    subtitle: str = ""
+    family: str = "other"
+    chips: tuple[Chip, ...] = ()
+    note: str = ""
+    tooltip: str = ""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A value from one node to another; ``refused`` is why a fusion along it was not done."""
+
+    source: str
+    target: str
+    label: str = ""
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A frame around nodes: ops that share a kernel (``planned``: will share one after the pass)."""
+
+    id: str
+    label: str
+    members: tuple[str, ...]
+    planned: bool = False
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What a picture shows."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    clusters: tuple[Cluster, ...] = ()
+
+    def node(self, id: str) -> Node:
+        """The node of that id."""
+        return next(node for node in self.nodes if node.id == id)
+
+
+def has_data_flow(stage: Stage) -> bool:
+    """Whether the stage is a data-flow graph (the high level) rather than loops or a listing."""
+    return stage.level == "high" and bool(stage.ops)
+
+
+def op_rows(stage: Stage) -> list[OpRow]:
+    """The rows that stand for work: no functions, declarations or yields."""
+    skipped = (*_CONTAINERS, *_HIDDEN)
+    return [row for row in stage.ops if row.name not in skipped and row.name != "func.return"]
+
+
+def launches(stage: Stage) -> int:
+    """How many kernels the stage would launch: top-level ops and groups, constants apart."""
+    top = _Shape(stage).top
+    return sum(1 for row in top if row.name not in ("wia.constant", "func.return"))
+
+
+def graph_of(
+    stage: Stage, *, names: Sequence[str] = (), collapse: bool, saved: Mapping[str, str] | None = None
+) -> Graph:
+    """The graph of a stage.
+
+    ``collapse`` draws a fused group as one box with a chip for each member, else as a frame
+    around them. ``names`` are the kernel's outputs in order; ``saved`` maps a group's id to what
+    fusing it saved.
+    """
+    shape = _Shape(stage)
+    nodes: list[Node] = []
+    clusters: list[Cluster] = []
+    home: dict[str, str] = {}
+    for row in shape.top:
+        members = shape.members(row.id)
+        if row.name == "func.return":
+            continue
+        if not members:
+            nodes.append(_op_node(row))
+        elif collapse:
+            nodes.append(_group_node(row, members, (saved or {}).get(row.id, "")))
+            home.update({member.id: row.id for member in shape.inside(row.id)})
+        else:
+            nodes.extend(_op_node(member) for member in members)
+            clusters.append(Cluster(row.id, _group_title(row), tuple(member.id for member in members)))
+    edges = _edges(shape, home, names)
+    used = {edge.source for edge in edges} | {edge.target for edge in edges}
+    ends = [_end_node(id, stage) for id in sorted(used, key=shape.end_order) if id.startswith(("arg:", "out:"))]
+    arguments = [node for node in ends if node.kind == "argument"]
+    results = [node for node in ends if node.kind == "result"]
+    known = {node.id for node in (*arguments, *nodes, *results)}
+    kept = tuple(edge for edge in edges if edge.source in known and edge.target in known)
+    return Graph((*arguments, *nodes, *results), kept, tuple(clusters))
+
+
+def plan_of(before: Stage, after: Stage, *, names: Sequence[str] = ()) -> Graph:
+    """The graph of ``before`` with what the pass ``after`` did to it: planned groups and refusals."""
+    graph = graph_of(before, names=names, collapse=False)
+    shape = _Shape(after)
+    clusters: list[Cluster] = list(graph.clusters)
+    ids = {node.id for node in graph.nodes}
+    framed = {member for cluster in clusters for member in cluster.members}
+    for row in shape.top:
+        origins = [origin for member in shape.members(row.id) for origin in member.origins]
+        members = tuple(dict.fromkeys(id for id in origins if id in ids and id not in framed))
+        if len(members) > 1:
+            clusters.append(Cluster(f"plan:{row.id}", "will become one kernel", members, planned=True))
+    refused = {pair: d.reason for d in after.decisions if not d.taken for pair in _pairs(d)}
+    edges = [
+        Edge(e.source, e.target, e.label, refused.get((e.source, e.target), "")) for e in graph.edges
+    ]
+    return Graph(graph.nodes, tuple(edges), tuple(clusters))
+
+
+def savings(before: Stage, after: Stage) -> dict[str, str]:
+    """For each group of ``after``: the traffic and launches that fusing it took away."""
+    shape, sizes = _Shape(after), {row.id: row.size_bytes for row in before.ops}
+    consumers = _consumers(before)
+    saved: dict[str, str] = {}
+    for row in shape.top:
+        members = {origin for member in shape.members(row.id) for origin in member.origins}
+        inner = [id for id in members if id in sizes and consumers.get(id) and consumers[id] <= members]
+        traffic = sum(2 * sizes[id] for id in inner)
+        launches_saved = len([id for id in members if id in sizes]) - 1
+        if launches_saved > 0:
+            parts = [f"saves {units.size(traffic)} of traffic"] if traffic else []
+            parts.append(units.plural(launches_saved, "launch"))
+            saved[row.id] = " · ".join(parts)
+    return saved
+
+
+def summary_rows(stage: Stage) -> list[tuple[str, str, int]]:
+    """Of a stage too large to draw: (family, op, count), most frequent first."""
+    counts: dict[tuple[str, str], int] = {}
+    for row in op_rows(stage):
+        key = (row.family, row.label)
+        counts[key] = counts.get(key, 0) + 1
+    return sorted(((f, label, n) for (f, label), n in counts.items()), key=lambda r: (-r[2], r[1]))
+
+
+class _Shape:
+    """Parents and producers of one stage's rows."""
+
+    def __init__(self, stage: Stage):
+        self.rows = {row.id: row for row in stage.ops}
+        self.children: dict[str | None, list[OpRow]] = {}
+        for row in stage.ops:
+            if row.name not in _CONTAINERS:
+                self.children.setdefault(self._parent(row), []).append(row)
+        self.top = [row for row in self.children.get(None, []) if row.name not in _HIDDEN]
+        order = [operand for row in stage.ops for operand in row.operands if operand.startswith("arg:")]
+        self._arguments = {id: index for index, id in enumerate(dict.fromkeys(order))}
+
+    def _parent(self, row: OpRow) -> str | None:
+        parent = row.parent
+        while parent is not None and self.rows[parent].name in _CONTAINERS:
+            parent = self.rows[parent].parent
+        return parent
+
+    def members(self, id: str) -> list[OpRow]:
+        """The ops directly inside a group."""
+        return [row for row in self.children.get(id, []) if row.name not in _HIDDEN]
+
+    def inside(self, id: str) -> Iterable[OpRow]:
+        """Every row inside a group, at any depth."""
+        for row in self.children.get(id, []):
+            yield row
+            yield from self.inside(row.id)
+
+    def producers(self, id: str) -> tuple[str, ...]:
+        """What stands behind an operand: a group's result comes from what its yield gives."""
+        row = self.rows.get(id)
+        if row is None:
+            return (id,)
+        if row.name == "wia.declare":
+            return tuple(p for operand in row.operands for p in self.producers(operand))
+        yields = [child for child in self.children.get(id, []) if child.name.endswith(".yield")]
+        return tuple(operand for child in yields for operand in child.operands) or (id,)
+
+    def end_order(self, id: str) -> tuple[int, str]:
+        """Arguments in the order they are first used."""
+        return (self._arguments.get(id, len(self._arguments)), id)
+
+
+def _edges(shape: _Shape, home: Mapping[str, str], names: Sequence[str]) -> list[Edge]:
+    edges: dict[tuple[str, str], Edge] = {}
+
+    def add(source: str, target: str, label: str) -> None:
+        start, end = home.get(source, source), home.get(target, target)
+        if start != end:
+            edges.setdefault((start, end), Edge(start, end, label))
+
+    for row in shape.rows.values():
+        if row.name in (*_CONTAINERS, *_HIDDEN):
+            continue
+        operands = [p for operand in row.operands for p in shape.producers(operand)]
+        for index, operand in enumerate(operands):
+            producer = shape.rows.get(operand)
+            is_value = producer is not None and producer.size_bytes >= 1024
+            label = units.size(producer.size_bytes) if producer is not None and is_value else ""
+            if row.name == "func.return":
+                name = names[index] if index < len(names) else f"result{index}"
+                add(operand, f"out:{name}", "")
+            elif not shape.members(row.id):
+                add(operand, row.id, label)
+    return list(edges.values())
+
+
+def _op_node(row: OpRow) -> Node:
+    parts = [units.sizes_text(row.result_type)]
+    if row.flops:
+        parts.append(units.scaled(row.flops, "FLOP"))
+    subtitle = " · ".join(part for part in parts if part)
+    tooltip = f"{row.name} → {units.type_text(row.result_type)}" if row.result_type else row.name
+    return Node(row.id, "op", row.label, subtitle, row.family, tooltip=tooltip + _lines(row, ", "))
+
+
+def _group_node(row: OpRow, members: Sequence[OpRow], saved: str) -> Node:
+    chips = tuple(Chip(member.id, member.label, member.family) for member in members)
+    subtitle = _lines(row, "").lstrip() + (f" · {units.scaled(row.flops, 'FLOP')}" if row.flops else "")
+    return Node(row.id, "group", _group_title(row), subtitle.strip(" ·"), "fusion", chips, saved, row.name)
+
+
+def _group_title(row: OpRow) -> str:
+    return row.label or "fused"
+
+
+def _lines(row: OpRow, lead: str) -> str:
+    lines = sorted({line for span in row.spans for line in range(span.line, span.end_line + 1)})
+    if not lines:
+        return ""
+    text = f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]}–{lines[-1]}"
+    return lead + text
+
+
+def _end_node(id: str, stage: Stage) -> Node:
+    kind, _, name = id.partition(":")
+    if kind == "arg":
+        return Node(id, "argument", name, family="movement", tooltip=f"parameter {name}")
+    return Node(id, "result", name, family="movement", tooltip=f"output {name}")
+
+
+def _pairs(decision: Decision) -> list[tuple[str, str]]:
+    subjects = decision.subjects
+    return [(a, b) for index, a in enumerate(subjects) for b in subjects[index + 1 :]]
+
+
+def _consumers(stage: Stage) -> dict[str, set[str]]:
+    consumers: dict[str, set[str]] = {}
+    for row in stage.ops:
+        for operand in row.operands:
+            consumers.setdefault(operand, set()).add(row.id)
+    return consumers

@@ -1,0 +1,36 @@
+"""The loop nests of a mid-level stage as nested boxes: loops around loops around leaves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from wia_compiler.base.record import OpRow, Stage
+
+MAX_BOXES = 400
+_SHOWN = ("tile.", "scf.for", "scf.if", "scf.parallel", "memref.alloc", "func.call", "gpu.", "tpu.")
+
+
+def nest_of(stage: Stage) -> dict[str, Any]:
+    """A tree of {id, label, family, children}; ``left_out`` counts what a picture cannot hold."""
+    children: dict[str | None, list[OpRow]] = {}
+    for row in stage.ops:
+        children.setdefault(row.parent, []).append(row)
+    budget = [MAX_BOXES]
+    boxes = [box for row in children.get(None, []) for box in _boxes(row, children, budget)]
+    return {"boxes": boxes, "left_out": max(0, -budget[0])}
+
+
+def _boxes(
+    row: OpRow, children: dict[str | None, list[OpRow]], budget: list[int]
+) -> list[dict[str, Any]]:
+    inner = [box for child in children.get(row.id, []) for box in _boxes(child, children, budget)]
+    if row.name == "builtin.module":
+        return inner
+    if row.name != "func.func" and not row.name.startswith(_SHOWN):
+        return inner
+    if row.name.endswith(".yield"):
+        return inner
+    budget[0] -= 1
+    if budget[0] < 0:
+        return inner
+    return [{"id": row.id, "label": row.label, "family": row.family, "children": inner}]

@@ -1,0 +1,272 @@
+"""The roofline: ceilings of a machine and where a kernel stands below them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Literal
+
+from wia_notebook import theme
+from wia_notebook.views import units
+
+WIDTH, HEIGHT = 600, 350
+LEFT, RIGHT, TOP, BOTTOM = 62, 24, 26, 46
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """A limit: ``value`` in byte/s for a memory, FLOP/s for arithmetic; ``source`` is where it is from."""
+
+    name: str
+    kind: Literal["memory", "compute"]
+    value: float
+    source: str = ""
+
+    @property
+    def label(self) -> str:
+        """``DRAM 38.2 GB/s``."""
+        unit = "B/s" if self.kind == "memory" else "FLOP/s"
+        return f"{self.name} {units.scaled(self.value, unit)}"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run: ``intensity`` in FLOP per byte, ``rate`` in FLOP/s with its low and high sample."""
+
+    label: str
+    intensity: float
+    rate: float
+    rate_low: float = 0.0
+    rate_high: float = 0.0
+    percent: float | None = None
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """Ceilings, points and the facts behind them: (name, value, where it comes from)."""
+
+    kernel: str
+    ceilings: Sequence[Ceiling]
+    points: Sequence[Point]
+    bound: str = ""
+    facts: Sequence[tuple[str, str, str]] = ()
+    advice: Sequence[str] = ()
+
+    @property
+    def headline(self) -> str:
+        """``memory bound, 61 % of the DRAM roof``."""
+        if not self.points:
+            return "no run yet"
+        percent = self.points[-1].percent
+        share = f", {percent:.0f} % of the roof" if percent is not None else ""
+        return f"{self.bound} bound{share}" if self.bound else share.lstrip(", ")
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """Decades shown: x in FLOP/byte, y in FLOP/s, as powers of ten."""
+
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+
+    def x(self, value: float) -> float:
+        place = (math.log10(value) - self.x0) / (self.x1 - self.x0)
+        return LEFT + place * (WIDTH - LEFT - RIGHT)
+
+    def y(self, value: float) -> float:
+        place = (math.log10(value) - self.y0) / (self.y1 - self.y0)
+        return HEIGHT - BOTTOM - place * (HEIGHT - TOP - BOTTOM)
+
+
+def _axes(roofline: Roofline) -> _Axes:
+    compute = [c.value for c in roofline.ceilings if c.kind == "compute" and c.value > 0]
+    memory = [c.value for c in roofline.ceilings if c.kind == "memory" and c.value > 0]
+    points = [p for p in roofline.points if p.intensity > 0 and p.rate > 0]
+    ridges = [c / m for c in compute for m in memory]
+    xs = [math.log10(v) for v in [*ridges, *(p.intensity for p in points)]] or [0.0]
+    x0, x1 = math.floor(min(xs) - 0.5), math.ceil(max(xs) + 0.5)
+    lows = [*(p.rate for p in points), *(m * 10**x0 for m in memory)]
+    ys = [math.log10(v) for v in [*compute, *lows] if v > 0] or [9.0]
+    y1 = max(ys) + 0.25
+    y0 = max(math.floor(min(ys)), math.floor(y1) - 6)
+    if points:
+        y0 = min(y0, math.floor(min(math.log10(p.rate) for p in points)))
+    return _Axes(x0, x1, y0, y1)
+
+
+def roofline_svg(roofline: Roofline) -> str:
+    """The log-log picture, coloured by class like the graphs."""
+    axes = _axes(roofline)
+    parts = [*_grid(axes), *_roofs(roofline, axes), *_points(roofline, axes)]
+    label = f"roofline of {roofline.kernel}: {roofline.headline}"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="wia-roofline" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'width="{WIDTH}" height="{HEIGHT}" role="img"><title>{escape(label)}</title>'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+CSS = (
+    f".wia-roofline text{{font-family:{theme.SANS};fill:var(--wia-dim);font-size:10px}}"
+    ".wia-roofline .grid{stroke:var(--wia-line)}"
+    ".wia-roofline .roof{fill:none;stroke:var(--wia-accent);stroke-width:2.2}"
+    ".wia-roofline .roof.other{stroke-width:1.2;stroke-dasharray:5 4}"
+    ".wia-roofline .trail{fill:none;stroke:var(--wia-fusion);stroke-width:1.3;stroke-dasharray:2 3}"
+    ".wia-roofline .spread{stroke:var(--wia-fusion);stroke-width:1.4}"
+    ".wia-roofline .point{fill:var(--wia-fusion-bg);stroke:var(--wia-fusion)}"
+    ".wia-roofline .point.now{fill:var(--wia-fusion)}"
+    ".wia-roofline .drop{stroke:var(--wia-fusion);stroke-width:1;stroke-dasharray:1 4}"
+    ".wia-roofline .now-label{fill:var(--wia-fusion);font-size:11px;font-weight:600}"
+    ".wia-roofline text{paint-order:stroke;stroke:var(--wia-bg);stroke-width:3px;stroke-linejoin:round}"
+)
+
+
+def standalone(svg: str) -> str:
+    """The picture with its colours inside, for a file or an ``<img>``."""
+    start = svg.index(">") + 1
+    ground = '<rect width="100%" height="100%" fill="var(--wia-bg)"/>'
+    return f"{svg[:start]}<style>{theme.picture_css()}{CSS}</style>{ground}{svg[start:]}"
+
+
+def _grid(axes: _Axes) -> list[str]:
+    parts: list[str] = []
+    top, bottom = TOP, HEIGHT - BOTTOM
+    for decade in range(math.ceil(axes.x0), math.floor(axes.x1) + 1):
+        x = axes.x(10.0**decade)
+        parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{top}" y2="{bottom}"/>')
+        parts.append(_text(x, bottom + 15, f"{10.0**decade:g}", "middle"))
+    for decade in range(math.ceil(axes.y0), math.floor(axes.y1) + 1):
+        y = axes.y(10.0**decade)
+        parts.append(
+            f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        )
+        parts.append(_text(LEFT - 6, y + 3, units.scaled(10.0**decade, ""), "end"))
+    parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "FLOP per byte", "middle"))
+    parts.append(_text(LEFT - 6, TOP - 12, "FLOP/s", "end"))
+    return parts
+
+
+def _roofs(roofline: Roofline, axes: _Axes) -> list[str]:
+    compute = sorted((c for c in roofline.ceilings if c.kind == "compute"), key=lambda c: -c.value)
+    memory = sorted((c for c in roofline.ceilings if c.kind == "memory"), key=lambda c: c.value)
+    top = compute[0].value if compute else 10**axes.y1
+    parts: list[str] = []
+    left, right = 10.0**axes.x0, 10.0**axes.x1
+    for index, ceiling in enumerate(memory):
+        start = max(left, 10**axes.y0 / ceiling.value)
+        end = min(right, top / ceiling.value)
+        if end <= start:
+            continue
+        x0, y0 = axes.x(start), axes.y(start * ceiling.value)
+        x1, y1 = axes.x(end), axes.y(end * ceiling.value)
+        kind = "roof" if index == 0 else "roof other"
+        parts.append(f'<path class="{kind}" d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}"><title>{escape(ceiling.label)}, {escape(ceiling.source)}</title></path>')
+        angle = math.degrees(math.atan2(y1 - y0, x1 - x0))
+        share = 0.12 + 0.2 * (index % 2)
+        at_x, at_y = x0 + (x1 - x0) * share, y0 + (y1 - y0) * share
+        parts.append(
+            f'<g transform="translate({at_x:.1f} {at_y:.1f}) rotate({angle:.1f})">'
+            f"{_text(0, -5, ceiling.label, 'start')}</g>"
+        )
+    for index, ceiling in enumerate(compute):
+        ridge = ceiling.value / memory[0].value if memory else left
+        x0, y = axes.x(min(max(left, ridge), right)), axes.y(ceiling.value)
+        if index:
+            x0 = axes.x(min(max(left, ceiling.value / memory[-1].value if memory else left), right))
+        kind = "roof" if index == 0 else "roof other"
+        parts.append(f'<path class="{kind}" d="M{x0:.1f} {y:.1f}H{WIDTH - RIGHT}"><title>{escape(ceiling.label)}, {escape(ceiling.source)}</title></path>')
+        parts.append(_text(WIDTH - RIGHT - 4, y - 6, ceiling.label, "end"))
+    return parts
+
+
+def _points(roofline: Roofline, axes: _Axes) -> list[str]:
+    shown = [p for p in roofline.points if p.intensity > 0 and p.rate > 0]
+    places = [(axes.x(p.intensity), axes.y(p.rate)) for p in shown]
+    parts: list[str] = []
+    if len(places) > 1:
+        parts.append('<path class="trail" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in places) + '"/>')
+    for index, (point, (x, y)) in enumerate(zip(shown, places, strict=True)):
+        now = index == len(shown) - 1
+        if point.rate_low > 0 and point.rate_high > point.rate_low:
+            low, high = axes.y(point.rate_low), axes.y(point.rate_high)
+            parts.append(f'<line class="spread" x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>')
+        if now:
+            parts.append(f'<line class="drop" x1="{x:.1f}" x2="{x:.1f}" y1="{y:.1f}" y2="{HEIGHT - BOTTOM}"/>')
+        kind, radius = ("point now", 6) if now else ("point", 4)
+        words = point_words(point)
+        parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{escape(words)}</title></circle>')
+        anchor, dx = ("end", -10) if x > WIDTH * 0.62 else ("start", 10)
+        parts.append(_text(x + dx, y + 15, words if now else point.label, anchor, "now-label" if now else ""))
+    return parts
+
+
+def point_words(point: Point) -> str:
+    """``conv: 41.2 GFLOP/s, 61 % of the roof``."""
+    share = f", {point.percent:.0f} % of roof" if point.percent is not None else ""
+    return f"{point.label}: {units.scaled(point.rate, 'FLOP/s')}{share}"
+
+
+def _text(x: float, y: float, text: str, anchor: str, kind: str = "") -> str:
+    name = f' class="{kind}"' if kind else ""
+    return f'<text{name} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def roofline_figure(roofline: Roofline) -> dict[str, Any]:
+    """The same as a plotly figure, as a plain dict (mime ``application/vnd.plotly.v1+json``)."""
+    axes = _axes(roofline)
+    left, right = 10.0**axes.x0, 10.0**axes.x1
+    compute = [c for c in roofline.ceilings if c.kind == "compute"]
+    top = max((c.value for c in compute), default=10**axes.y1)
+    traces: list[dict[str, Any]] = []
+    for index, ceiling in enumerate(sorted(roofline.ceilings, key=lambda c: (c.kind, c.value))):
+        if ceiling.kind == "memory":
+            ridge = min(right, top / ceiling.value)
+            x, y = [left, ridge], [left * ceiling.value, ridge * ceiling.value]
+        else:
+            x, y = [left, right], [ceiling.value, ceiling.value]
+        traces.append(
+            _trace("lines", ceiling.label, x, y)
+            | {
+                "line": {"color": theme.LIGHT["accent"], "width": 2, "dash": "solid" if index == 0 else "dash"},
+                "hovertemplate": f"{escape(ceiling.label)}<br>{escape(ceiling.source)}<extra></extra>",
+            }
+        )
+    for point in roofline.points:
+        error = {
+            "type": "data",
+            "symmetric": False,
+            "array": [max(0.0, point.rate_high - point.rate)],
+            "arrayminus": [max(0.0, point.rate - point.rate_low) if point.rate_low else 0.0],
+        }
+        traces.append(
+            _trace("markers", point_words(point), [point.intensity], [point.rate])
+            | {"marker": {"color": theme.LIGHT["fusion"], "size": 11}, "error_y": error}
+        )
+    axis = {"type": "log", "gridcolor": "rgba(128,128,128,.25)", "zeroline": False}
+    layout: Mapping[str, Any] = {
+        "title": {"text": escape(f"{roofline.kernel}: {roofline.headline}")},
+        "height": 380,
+        "autosize": True,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": "#7b8494"},
+        "margin": {"l": 64, "r": 20, "t": 48, "b": 48},
+        "legend": {"orientation": "h", "y": -0.2},
+        "xaxis": axis | {"title": {"text": "FLOP per byte"}},
+        "yaxis": axis | {"title": {"text": "FLOP/s"}, "exponentformat": "SI"},
+    }
+    return {"data": traces, "layout": layout, "config": {"responsive": True}}
+
+
+def _trace(mode: str, name: str, x: list[float], y: list[float]) -> dict[str, Any]:
+    return {"type": "scatter", "mode": mode, "name": escape(name), "x": x, "y": y}
+
+
+def rows(roofline: Roofline) -> list[tuple[str, str, str]]:
+    """Every number of the picture with where it comes from: facts, then ceilings."""
+    ceilings = [(c.name, c.label.removeprefix(c.name).strip(), c.source) for c in roofline.ceilings]
+    return [*roofline.facts, *ceilings]
