@@ -18,7 +18,6 @@ extent 0, and axes of size 1 have no loop.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Literal, Self, cast, get_args
 
@@ -33,7 +32,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Block, Dialect, Region, SSAValue
-from xdsl.ir.affine import AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -47,6 +46,8 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
+
+from wia_compiler.dialects.tile_text import expression_text, parse_expression
 
 LoopLevel = Literal["grid", "block", "warp", "thread", "vector", "serial"]
 LeafLevel = Literal["thread", "warp", "block"]
@@ -160,8 +161,10 @@ class ComputeOp(IRDLOperation):
 
     ::
 
-        tile.compute contract @thread axes [i = 128, j = 128, k = 32 reduce] at (%i0, %j0)
-          bounds [(i0 + i) < 1000] ins(%a : memref<…> (i, k)) outs(%acc : memref<…> (i, j)) {
+        tile.compute contract @thread axes [i = 128, j = 128, k = 32 reduce] at (%i0, %j0, %k0)
+          bounds (%i0 + i < 1000)
+          ins(%a[%i0 + i, %k0 + k] : memref<…>, %b[%k0 + k, %j0 + j] : memref<…>)
+          outs(%acc[i, j] : memref<…, "register">) {
           ^bb0(%x: f32, %y: f32, %sum: f32): … tile.yield %new : f32 }
 
     * ``kind``  map (each output element once), reduce and contract (outputs are folded over the
@@ -276,18 +279,22 @@ class ComputeOp(IRDLOperation):
         return self.kind.data in ("reduce", "contract", "window")
 
     def print(self, printer: Printer) -> None:
-        names = list(self.axis_names)
-        symbols = [hint_of(iv.name_hint or f"s{n}") for n, iv in enumerate(self.ivs)]
+        names = self.axis_names
         folded = {name.data for name in self.reduce_axes}
         axes = ", ".join(
             f"{name} = {size}{' reduce' if name in folded else ''}"
             for name, size in zip(names, self.sizes, strict=True)
         )
         printer.print_string(f" {self.kind.data} @{self.level.data} axes [{axes}] at (")
-        printer.print_list(self.ivs, printer.print_ssa_value)
-        printer.print_string(") bounds ")
-        printer.print_string(_map_text(self.bounds.data, names, symbols))
-        printer.print_string(f" < {list(self.limit_values)}")
+        ivs: list[str] = []
+        for index, iv in enumerate(self.ivs):
+            printer.print_string(", " if index else "")
+            ivs.append(printer.print_ssa_value(iv))
+        printer.print_string(")")
+        bounds = zip(self.bounds.data.results, self.limit_values, strict=True)
+        tests = [f"{expression_text(each, names, ivs)} < {limit}" for each, limit in bounds]
+        if tests:
+            printer.print_string(f" bounds ({', '.join(tests)})")
         for word, values, maps in (
             ("ins", self.inputs, self.input_maps),
             ("outs", self.outputs, self.output_maps),
@@ -298,9 +305,9 @@ class ComputeOp(IRDLOperation):
                 padded = word == "ins" and self.is_padded[index]
                 printer.print_string("padded " if padded else "")
                 printer.print_ssa_value(value)
-                printer.print_string(" : ")
+                place = ", ".join(expression_text(e, names, ivs) for e in each.results)
+                printer.print_string(f"[{place}] : ")
                 printer.print_attribute(value.type)
-                printer.print_string(" " + _map_text(each, names, symbols))
             printer.print_string(")")
         printer.print_op_attributes(self.attributes, print_keyword=True)
         printer.print_string(" ")
@@ -321,23 +328,33 @@ class ComputeOp(IRDLOperation):
                 folded.append(name)
             return name, size
 
-        def iv() -> SSAValue:
-            return parser.resolve_operand(parser.parse_unresolved_operand(), IndexType())
+        axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, axis)
+        parser.parse_characters("at")
+        operands = parser.parse_comma_separated_list(
+            parser.Delimiter.PAREN, parser.parse_unresolved_operand
+        )
+        names = [name for name, _ in axes]
+        ivs = [operand.operand_name for operand in operands]
+
+        def expression() -> AffineExpr:
+            return parse_expression(parser, names, ivs)
+
+        def bound() -> tuple[AffineExpr, int]:
+            read = expression()
+            parser.parse_punctuation("<")
+            return read, parser.parse_integer()
 
         def operand() -> tuple[bool, SSAValue, AffineMap]:
             padded = parser.parse_optional_keyword("padded") is not None
             value = parser.parse_unresolved_operand()
+            index = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, expression)
             parser.parse_punctuation(":")
             resolved = parser.resolve_operand(value, parser.parse_type())
-            return padded, resolved, _affine_map(parser)
+            return padded, resolved, AffineMap(len(axes), len(ivs), tuple(index))
 
-        axes = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, axis)
-        parser.parse_characters("at")
-        ivs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, iv)
-        parser.parse_characters("bounds")
-        bounds = _affine_map(parser)
-        parser.parse_punctuation("<")
-        limits = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        bounds: Sequence[tuple[AffineExpr, int]] = ()
+        if parser.parse_optional_keyword("bounds"):
+            bounds = parser.parse_comma_separated_list(parser.Delimiter.PAREN, bound)
         parser.parse_characters("ins")
         inputs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, operand)
         parser.parse_characters("outs")
@@ -348,12 +365,12 @@ class ComputeOp(IRDLOperation):
             cast(LeafKind, kind),
             axes=axes,
             reduce_axes=folded,
-            ivs=ivs,
+            ivs=[parser.resolve_operand(each, IndexType()) for each in operands],
             inputs=[value for _, value, _ in inputs],
             outputs=[value for _, value, _ in outputs],
             maps=[each for _, _, each in (*inputs, *outputs)],
-            bounds=bounds,
-            limits=limits,
+            bounds=AffineMap(len(axes), len(ivs), tuple(each for each, _ in bounds)),
+            limits=[limit for _, limit in bounds],
             padded=[padded for padded, _, _ in inputs],
             level=cast(LeafLevel, level),
             body=body,
@@ -394,22 +411,6 @@ def hint_of(axis: str) -> str:
 
 def _integers(values: Sequence[int]) -> ArrayAttr[IntegerAttr[IntegerType]]:
     return ArrayAttr([IntegerAttr(value, i64) for value in values])
-
-
-def _map_text(each: AffineMap, dims: Sequence[str], symbols: Sequence[str]) -> str:
-    head = f"({', '.join(dims)})" + (f"[{', '.join(symbols)}]" if symbols else "")
-    named = {f"d{number}": name for number, name in enumerate(dims)}
-    named |= {f"s{number}": name for number, name in enumerate(symbols)}
-    text = ", ".join(str(result) for result in each.results)
-    text = re.sub(r"\b[ds]\d+\b", lambda found: named[found[0]], text)
-    return f"affine_map<{head} -> ({text})>"
-
-
-def _affine_map(parser: Parser) -> AffineMap:
-    attribute = parser.parse_attribute()
-    if not isinstance(attribute, AffineMapAttr):
-        parser.raise_error("expected an affine map")
-    return attribute.data
 
 
 Tile = Dialect("tile", [ForOp, ComputeOp, YieldOp], [])

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from wia_compiler.passes.nests.anchored import anchors_of
 from wia_compiler.passes.nests.contraction import plan_contraction
 from wia_compiler.passes.nests.elementwise import plan_elementwise
 from wia_compiler.passes.nests.merge import merge_axes
-from wia_compiler.passes.nests.plan import Group, NestPlan, NotOneNest, Result
+from wia_compiler.passes.nests.plan import Group, NestPlan, NotOneNest, Result, fresh_name
 from wia_compiler.passes.nests.rows import plan_rows
 
 
@@ -23,21 +24,30 @@ def plan_group(group: Group) -> list[NestPlan]:
         return []
     anchors = anchors_of(group)
     if not anchors:
-        plans = _elementwise_plans(group, results)
+        return _elementwise_plans(group, results)
+    live = Group(group.name, group.ops, group.arrays, group.numbers, results)
+    if all(op.declaration.family == "reduction" for op in anchors):
+        plan, others = plan_rows(live)
+        plan = _renamed(merge_axes(plan))
+    elif len(anchors) == 1:
+        plan, others = plan_contraction(live)
+        plan = merge_axes(plan)
     else:
-        live = Group(group.name, group.ops, group.arrays, group.numbers, results)
-        if all(op.declaration.family == "reduction" for op in anchors):
-            plan, others = plan_rows(live)
-        elif len(anchors) == 1:
-            plan, others = plan_contraction(live)
-        else:
-            raise NotOneNest("one nest holds reductions or one contraction, not both")
-        plans = [plan, *_elementwise_plans(group, others)]
-    return [merge_axes(plan) for plan in plans]
+        raise NotOneNest("one nest holds reductions or one contraction, not both")
+    return [plan, *_elementwise_plans(group, others)]
 
 
 def _elementwise_plans(group: Group, results: Sequence[Result]) -> list[NestPlan]:
     by_shape: dict[tuple[int, ...], list[Result]] = {}
     for result in results:
         by_shape.setdefault(result.target.shape, []).append(result)
-    return [plan_elementwise(group, alike) for alike in by_shape.values()]
+    return [_renamed(merge_axes(plan_elementwise(group, alike))) for alike in by_shape.values()]
+
+
+def _renamed(plan: NestPlan) -> NestPlan:
+    """The nest with its axes named i, j, k … in order, whatever was joined."""
+    names: list[str] = []
+    for _ in plan.axes:
+        names.append(fresh_name(names))
+    plan.axes = [replace(axis, name=name) for axis, name in zip(plan.axes, names, strict=True)]
+    return plan

@@ -6,6 +6,7 @@ code from being vectorised, and a matmul with leading batch axes on one side is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -90,10 +91,10 @@ def _joins(plan: NestPlan, walks: Sequence[Walk], outer: int, inner: int) -> boo
 
 
 def _joined_axis(axes: Sequence[Axis]) -> Axis:
-    size = 1
-    for axis in axes:
-        size *= axis.size
-    return Axis(axes[0].name, size, axes[0].role)
+    """A run as one axis, under its first name; rows of a matmul stay ``i`` with batches joined."""
+    names = [axis.name for axis in axes]
+    name = "i" if "i" in names else names[0]
+    return Axis(name, math.prod(axis.size for axis in axes), axes[0].role)
 
 
 def _moved_leaf(
