@@ -83,8 +83,7 @@ RULES: tuple[Rule, ...] = (
         "short run",
         lambda run: run.timing is not None and run.timing.median < CALL_SECONDS,
         lambda run: (
-            f"takes {1e6 * (run.time or 0):.2g} µs: the call itself is a large part of that, "
-            "so batch more work into one call"
+            f"takes {1e6 * (run.time or 0):.2g} µs, mostly the call itself: give one call more work"
         ),
     ),
     Rule(
@@ -114,16 +113,16 @@ RULES: tuple[Rule, ...] = (
         "weights not hidden",
         lambda run: run.share("weight_cycles", "cycles") > 0.15,
         lambda run: (
-            f"{100 * run.share('weight_cycles', 'cycles'):.0f} % of the cycles load weights: "
-            "stream more rows past each tile, or load the next one meanwhile (weight_double_buffer)"
+            f"{100 * run.share('weight_cycles', 'cycles'):.0f} % of the cycles load "
+            "weights: stream more rows past each tile, or load the next one meanwhile (weight_double_buffer)"
         ),
     ),
     Rule(
         "waits for HBM",
         lambda run: run.share("cycles", "total_cycles") < 0.8 and run.count("total_cycles") > 0,
         lambda run: (
-            f"{100 * (1 - run.share('cycles', 'total_cycles')):.0f} % of the time waits for "
-            "HBM: pass operands as bf16, which halves what is read of f32"
+            f"{100 * (1 - run.share('cycles', 'total_cycles')):.0f} % of the time waits "
+            "for HBM: pass operands as bf16, which halves what is read of f32"
         ),
     ),
     Rule(

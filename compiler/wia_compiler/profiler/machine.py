@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib
 import json
 import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 # Where the system tells nothing: sizes that most cores since 2013 have at least.
@@ -40,8 +42,7 @@ class Machine:
 
 def this_machine() -> Machine:
     """The machine this process runs on."""
-    from llvmlite import binding as llvm
-
+    llvm: Any = importlib.import_module("llvmlite.binding")
     return Machine(
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
@@ -66,6 +67,12 @@ def read_caches(folder: Path) -> tuple[tuple[int, int], ...]:
         if kind != "Instruction" and size > 0:
             found[level] = size
     return tuple(sorted(found.items())) or _USUAL_CACHES
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _size_bytes(text: str) -> int:

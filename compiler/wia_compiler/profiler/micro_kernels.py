@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,9 +24,9 @@ Kernel = Callable[[int, int, int], None]
 class MicroKernels:
     """Compiled loops; ``engine`` owns their memory.
 
-    * ``fma_f32``, ``fma_f64``  (buffer, rounds, _): rounds × FMA_SUMS fused multiply-adds of vectors
+    * ``fma_f32``, ``fma_f64``  (buffer, rounds, _): rounds × FMA_SUMS vectors of multiply-adds
     * ``read``   (buffer, elements, repeats): read ``elements`` i32 ``repeats`` times
-    * ``triad``  (buffer, elements, repeats): a[i] = b[i] + s·c[i] over f32 thirds of the buffer
+    * ``triad``  (buffer, elements, repeats): a[i] = b[i] + c[i]·c[i], f32, three arrays of ``elements``
     * ``stream`` the same with stores that bypass the caches
     """
 
@@ -35,8 +36,7 @@ class MicroKernels:
 
 def compile_micro_kernels(machine: Machine) -> MicroKernels:
     """Generate, compile and load the loops for ``machine``, which must be this one."""
-    from llvmlite import binding as llvm
-
+    llvm: Any = importlib.import_module("llvmlite.binding")
     text = module_text(machine.vector_bytes)
     triple = llvm.get_process_triple()
     request = CodeRequest(

@@ -52,7 +52,7 @@ class Probe:
 
 
 def measure_ceilings(machine: Machine, *, threads: int = 1) -> Ceilings:
-    """Arithmetic rates and the bandwidth of each memory; ``threads`` cores work at the same time."""
+    """Arithmetic rates and bandwidth of each memory, ``threads`` cores working at once."""
     code = compile_micro_kernels(machine)
     loops = code.kernels
     buffers = [_Buffer(_buffer_bytes(machine, threads)) for _ in range(threads)]
@@ -80,7 +80,7 @@ def measure_ceilings(machine: Machine, *, threads: int = 1) -> Ceilings:
 
 
 def _levels(machine: Machine) -> list[tuple[str, int, int]]:
-    """Name, capacity and a working set for each cache that clearly lies in it, not in the one before."""
+    """Name, capacity and a working set for each cache, too large for the cache before it."""
     levels: list[tuple[str, int, int]] = []
     before = None
     for level, size in machine.caches:

@@ -55,7 +55,7 @@ class Roofline:
 def roofline(
     flops: int, size_bytes: int, time: float | None, ceilings: Ceilings, *, dtype: str = "f32"
 ) -> Roofline:
-    """Place a run of ``time`` seconds that needs ``flops`` operations on ``size_bytes`` of operands.
+    """Place a run of ``time`` seconds that needs ``flops`` operations on ``size_bytes`` of data.
 
     ``time`` may be ``None`` (not run); a time of 0 counts as none, for it is below the clock.
     """
