@@ -36,18 +36,43 @@ class Diagnostic:
         return self.render()
 
 
+_MOST_CHARACTERS = 120
+
+
 def _excerpt(source: Source, span: Span) -> list[str]:
-    text = source.line(span.line).replace("\t", " ")
+    text = source.line(span.line).replace("\t", " ").rstrip("\r")
     gutter = max(4, len(str(span.line)))
-    end = span.end_column if span.end_line == span.line else len(text) + 1
-    padding = " " * _width(text[: span.column - 1])
-    carets = "^" * max(1, _width(text[span.column - 1 : end - 1]))
+    start = span.column - 1
+    end = span.end_column - 1 if span.end_line == span.line else len(text)
+    if len(text) > _MOST_CHARACTERS:
+        text, start, end = _cut(text, start, end)
+    padding = " " * _width(text[:start])
+    carets = "^" * max(1, _width(text[start:end]))
     return [f"{span.line:{gutter}} | {text}", f"{'':{gutter}} | {padding}{carets}"]
 
 
+def _cut(text: str, start: int, end: int) -> tuple[str, int, int]:
+    """The part of a long line around a span, and where the span stands in it."""
+    first = max(0, min(start - _MOST_CHARACTERS // 3, len(text) - _MOST_CHARACTERS))
+    last = min(len(text), first + _MOST_CHARACTERS)
+    before, after = "…" * (first > 0), "…" * (last < len(text))
+    shift = len(before) - first
+    return f"{before}{text[first:last]}{after}", start + shift, min(end, last) + shift
+
+
 def _width(text: str) -> int:
-    """Columns that ``text`` takes in a fixed-width font: wide characters (Korean) take two."""
-    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+    """Columns that ``text`` takes in a fixed-width font."""
+    return sum(_columns(character) for character in text)
+
+
+def _columns(character: str) -> int:
+    """Korean and other wide characters take two; what joins the one before takes none.
+
+    U+1160 to U+11FF are the vowels and finals of decomposed Hangul, as macOS writes it.
+    """
+    if unicodedata.category(character) in ("Mn", "Me", "Cf") or "\u1160" <= character <= "\u11ff":
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 class WiaError(Exception):

@@ -59,7 +59,8 @@ def _rename(operation: OpDeclaration | None) -> str | None:
 def _unknown(callee: syntax.Name, body: Body) -> tuple[str, Span, str | None]:
     name = callee.text
     if name in PLANNED:
-        return f"op {name!r} is not available yet", callee.span, None
+        hint = "write it out with the ops that docs/language.md lists"
+        return f"op {name!r} is not available yet", callee.span, hint
     if name in DTYPES:
         return f"{name!r} is a dtype and cannot be called", callee.span, f"write cast(x, {name})"
     known = [*body.signatures, *DECLARATIONS, *ALIASES]
@@ -130,7 +131,7 @@ def _expected_kind(default: Value | Required, value: Value) -> str | None:
 def _not_constant(error: NotConstant, body: Body) -> tuple[str, str | None]:
     node = error.node
     if not isinstance(node, syntax.Name):
-        return f"must be a constant; this {error.reason}", "write a number, a string or a list"
+        return f"must be a constant; {error.reason}", "write a number, a string or a list"
     if node.text in body.values or any(node.text == p.name for p in body.signature.parameters):
         return (
             f"must be a constant; {node.text!r} is known only when the kernel runs",

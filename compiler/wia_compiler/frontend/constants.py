@@ -38,7 +38,7 @@ def constant(
     Raises ``NotConstant`` where a part has no value in the text.
     """
     if depth > _DEEPEST:
-        raise NotConstant(node, f"is nested deeper than {_DEEPEST}")
+        raise NotConstant(node, f"this is nested deeper than {_DEEPEST}")
     match node:
         case syntax.Number():
             return _checked(node, node.value)
@@ -57,7 +57,7 @@ def constant(
         case syntax.Binary() if node.operator.text in _ARITHMETIC:
             return _arithmetic(node, known, depth)
         case _:
-            raise NotConstant(node, "is not a constant")
+            raise NotConstant(node, "this is computed when the kernel runs")
 
 
 def _number(
@@ -67,7 +67,7 @@ def _number(
         node = node.inner
     value = node.value if isinstance(node, syntax.Number) else constant(node, known, depth + 1)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise NotConstant(node, "is not a number")
+        raise NotConstant(node, "this is not a number")
     return value
 
 
@@ -79,11 +79,11 @@ def _arithmetic(
     try:
         return _checked(node, _ARITHMETIC[node.operator.text](left, right))
     except ArithmeticError as error:
-        raise NotConstant(node, "has no value: division by zero or overflow") from error
+        raise NotConstant(node, "this divides by zero or overflows") from error
 
 
 def _checked(node: syntax.Expression, value: int | float) -> int | float:
     reason = out_of_range(value, str(value) if isinstance(value, float) else "the integer")
     if reason is not None:
-        raise NotConstant(node, "does not fit in i64 or f64")
+        raise NotConstant(node, "this does not fit in i64 or f64")
     return value

@@ -161,12 +161,25 @@ def _binary(node: syntax.Binary, body: Body, depth: int) -> SSAValue | None:
                 link.operator.span,
                 "write a < b && b < c, or put one comparison in parentheses",
             )
-        right = value_of(link.right, body, depth + 1)
+        right = _right_side(link, body, depth)
         if left is None or right is None:
             left = None
         else:
             left = add_op(_BINARY[link.operator.text], [left, right], link.span, body)
     return left
+
+
+def _right_side(node: syntax.Binary, body: Body, depth: int) -> SSAValue | None:
+    right = node.right
+    unknown = isinstance(right, syntax.Name) and right.text not in body.values
+    if unknown and node.operator.text == "//":
+        body.report(
+            f"no value named {right.text!r}",
+            node.operator.span.cover(right.span),
+            "'//' after a value is floor division; write '#' for a comment",
+        )
+        return None
+    return value_of(right, body, depth + 1)
 
 
 def _is_comparison(node: syntax.Expression) -> bool:

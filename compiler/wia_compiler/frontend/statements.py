@@ -181,6 +181,7 @@ def _let(statement: syntax.Let, body: Body) -> None:
                 name.span,
                 f"write {name.text} = …; without let, or use another name",
             )
+            body.values.setdefault(name.text, None)
         elif name.text in DTYPES:
             body.report(f"{name.text!r} is a dtype", name.span, "give the value another name")
         else:

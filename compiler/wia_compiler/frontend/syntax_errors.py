@@ -271,6 +271,8 @@ def _hint(fault: Fault) -> str | None:
     pairs = (text[fault.start : fault.start + 2], text[max(fault.start - 1, 0) : fault.start + 1])
     if fault.misspelt_kernel:
         return "write 'kernel'"
+    if fault.found == "if" and "STAR" in fault.accepts:
+        return "write condition ? value : other"
     if fault.found == "}" and "KERNEL" in fault.accepts:
         return "there is a '}' too many"
     if "TRUE" in fault.accepts and "NAME" not in fault.accepts:
