@@ -1,0 +1,1 @@
+"""What the fusion pass decides with: where values stand, what a kernel may hold, what it costs."""

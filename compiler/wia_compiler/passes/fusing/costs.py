@@ -1,0 +1,80 @@
+"""What fusing a producer into a kernel saves and costs, in bytes of memory traffic.
+
+* *registers*: the most values of 32 bits that the kernel holds at one point of its domain, an f64
+  counting two, times the points that one vector register holds (``vector_bytes / 4``).
+* *saved bytes*: the intermediate is not written and not read back: twice its size.
+* *benefit*: saved bytes, and one launch less (``launch_cost_bytes`` of the target).
+* *cost*: a value that does not find a register is stored and loaded again, which moves as many
+  bytes as were saved; how likely that is grows with how full the registers are:
+  ``saved bytes × registers / register_capacity``.
+
+A producer is fused when ``benefit > 1.5 × cost`` (WIA-AI-011, 5.3.1) and the registers suffice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+from wia_compiler.dialects.types import spec_of
+from wia_compiler.passes.facts import TargetFacts
+
+THRESHOLD = 1.5
+"""Benefit over cost that a fusion needs (WIA-AI-011, 5.3.1: at least 50 % gain)."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The numbers of one candidate."""
+
+    registers: int
+    register_capacity: int
+    saved_bytes: int
+    benefit: float
+    cost: float
+
+    @property
+    def ratio(self) -> float:
+        """Benefit over cost."""
+        return self.benefit / max(self.cost, 1.0)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the registers suffice."""
+        return self.registers <= self.register_capacity
+
+    @property
+    def pays(self) -> bool:
+        """Whether the benefit is large enough."""
+        return self.ratio > THRESHOLD
+
+
+def estimate(value: SSAValue, words: int, still_written: bool, facts: TargetFacts) -> Estimate:
+    """The numbers for fusing the producer of ``value`` into a kernel that then holds ``words``.
+
+    ``still_written``: someone else needs the value in memory, so that only the reading is saved.
+    """
+    registers = words * max(facts.vector_bytes // 4, 1)
+    saved_bytes = spec_of(value.type).size_bytes * (1 if still_written else 2)
+    return Estimate(
+        registers,
+        facts.register_capacity,
+        saved_bytes,
+        float(saved_bytes + facts.launch_cost_bytes),
+        saved_bytes * registers / facts.register_capacity,
+    )
+
+
+def words_of(value: SSAValue) -> int:
+    """Registers of 32 bits that one element takes."""
+    return -(-spec_of(value.type).dtype.size_bytes // 4)
+
+
+def bytes_text(count: float) -> str:
+    """``12 B``, ``4.0 KiB``, ``1.5 MiB``."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"

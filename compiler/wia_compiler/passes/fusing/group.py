@@ -1,0 +1,157 @@
+"""A kernel in the making: the ops it holds, where their values stand, how many registers it takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wia_compiler.dialects.types import spec_of
+from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
+from wia_compiler.passes.fusing.costs import words_of
+from wia_compiler.passes.fusing.places import (
+    Axes,
+    Place,
+    Shape,
+    folded_axes,
+    operand_place,
+    reduced_place,
+    whole,
+)
+
+
+@dataclass
+class Group:
+    """Ops of one kernel, the last first; ``sink`` is the one whose result leaves it.
+
+    ``folded`` are the axes of ``domain`` that its reductions fold. ``before`` are the ops between
+    the kernel's arguments and its contraction. ``live`` holds, for each member, the registers
+    that are taken while it is computed.
+    """
+
+    sink: TensorOp
+    domain: Shape = ()
+    folded: tuple[int, ...] | None = None
+    contraction: TensorOp | None = None
+    members: dict[TensorOp, Place] = field(default_factory=dict[TensorOp, Place])
+    before: set[TensorOp] = field(default_factory=set[TensorOp])
+    live: list[int] = field(default_factory=list[int])
+    position: dict[TensorOp, int] = field(default_factory=dict[TensorOp, int])
+
+    @staticmethod
+    def of(op: TensorOp) -> Group:
+        """The kernel of one op alone."""
+        group = Group(op, op.result_spec.shape)
+        place: Place = whole(group.domain)
+        if op.declaration.family == "reduction":
+            group.domain = spec_of(op.arguments[0].type).shape
+            group.folded = folded_axes(op)
+            place = reduced_place(op)
+        if op.declaration.family == "contraction":
+            group.contraction = op
+        group.add(op, place)
+        return group
+
+    def demanded(self, op: TensorOp) -> Place | None:
+        """Where the members read ``op``'s result; ``None`` where they disagree."""
+        places = {
+            operand_place(user, self.members[user], op.result, self.domain)
+            for user in users_of(op)
+            if user in self.members and not self.feeds_contraction(user)
+        }
+        return places.pop() if len(places) == 1 else None
+
+    def feeds_contraction(self, user: TensorOp) -> bool:
+        """Whether what ``user`` reads is an operand of the group's contraction."""
+        return user is self.contraction or user in self.before
+
+    def points(self, place: Place) -> int:
+        """How often the kernel computes an element of a value that stands at ``place``."""
+        kept = self.folded is not None and not isinstance(place, str)
+        if kept and not any(axis in place for axis in self.folded or ()):
+            sizes = [s for axis, s in enumerate(self.domain) if axis not in (self.folded or ())]
+            return math.prod(sizes)
+        return math.prod(self.domain)
+
+    def covers(self, place: Place) -> bool:
+        """Whether a place is every axis of the domain, in order."""
+        if isinstance(place, str):
+            return False
+        return [axis for axis in place if axis is not None] == _long(self.domain)
+
+    def fold(self, op: TensorOp, place: Axes) -> bool:
+        """Make the kernel one that folds what ``op`` folds; false where it cannot be.
+
+        Either the reduction's input has the shape of the domain, or the domain so far is what the
+        reduction leaves: then its input becomes the domain and all places are renamed.
+        """
+        shape, natural = spec_of(op.arguments[0].type).shape, reduced_place(op)
+        if shape == self.domain and place == natural:
+            self.folded = folded_axes(op)
+            return True
+        if not self.covers(place):
+            return False
+        names = dict(zip(
+            [axis for axis in place if axis is not None],
+            [axis for axis in natural if axis is not None],
+            strict=True,
+        ))
+        self.domain, self.folded = shape, folded_axes(op)
+        for member, each in self.members.items():
+            if not isinstance(each, str):
+                self.members[member] = tuple(None if a is None else names[a] for a in each)
+        return True
+
+    def words_with(self, op: TensorOp) -> int:
+        """Registers of 32 bits per point once the kernel also computes ``op``, its first op."""
+        held = max((self.live[n] for n in self._held_across(op)), default=0) + words_of(op.result)
+        return max(self.words, held, _words_at(op))
+
+    @property
+    def words(self) -> int:
+        """Registers of 32 bits that the kernel takes per point of its domain."""
+        return max(self.live)
+
+    def add(self, op: TensorOp, place: Place, *, before: bool = False) -> None:
+        """Put an op before all others."""
+        for position in self._held_across(op):
+            self.live[position] += words_of(op.result)
+        self._append(op, place)
+        if before:
+            self.before.add(op)
+
+    def merged(self, other: Group, order: Mapping[TensorOp, int]) -> Group:
+        """This kernel and one that folds the same domain, whose sink it reads; ``order`` is the text's."""
+        group = Group(self.sink, self.domain, other.folded)
+        places = {**self.members, **other.members}
+        for op in sorted(places, key=lambda each: order[each], reverse=True):
+            group.add(op, places[op])
+        return group
+
+    def _append(self, op: TensorOp, place: Place) -> None:
+        self.position[op] = len(self.live)
+        self.members[op] = place
+        self.live.append(_words_at(op))
+
+    def _held_across(self, op: TensorOp) -> list[int]:
+        """Positions of members that run while ``op``'s result is held and that do not read it."""
+        reading = {self.position[user] for user in users_of(op) if user in self.position}
+        if not reading:
+            return []
+        return [n for n in range(min(reading), len(self.live)) if n not in reading]
+
+
+def users_of(op: TensorOp) -> list[TensorOp]:
+    """The ops of the language that read an op's result, each once."""
+    users = (use.operation for use in op.result.uses)
+    return list(dict.fromkeys(user for user in users if isinstance(user, TensorOp)))
+
+
+def _words_at(op: TensorOp) -> int:
+    """Registers while an op is computed: what it reads and its result."""
+    values = [v for v in dict.fromkeys(op.arguments) if not isinstance(v.owner, ConstantOp)]
+    return sum(words_of(value) for value in (*values, op.result))
+
+
+def _long(shape: Shape) -> list[int]:
+    return [axis for axis, size in enumerate(shape) if size != 1]
