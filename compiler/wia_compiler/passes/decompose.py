@@ -1,0 +1,65 @@
+"""Writes composite ops in the primitives that the mid level knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from wia_compiler.base.record import Level
+from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp, TensorOp
+from wia_compiler.passes.decomposing.rows import decomposition_of
+from wia_compiler.passes.decomposing.steps import Steps
+from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.fusing.build import fuse
+from wia_compiler.passes.kernel_function import kernel_function
+
+
+@dataclass(frozen=True)
+class Decompose:
+    """Replaces every op that is not primitive by primitives, by the table ``decomposing.rows``.
+
+    ``%1 = wia.softmax %x`` → ``wia.fused @softmax (%x) { reduce_max … sub … exp … reduce_sum … div }``.
+    An op that no kernel holds yet is put into one of its own, so that what it becomes stays
+    together. Folds of f16 and bf16 are carried in f32 and rounded once.
+    """
+
+    name = "decompose"
+    level: Level = "high"
+
+    def run(self, module: ModuleOp, context: PassContext) -> None:
+        """Decompose the ops of the context's kernel."""
+        block = kernel_function(module, context.kernel).body.block
+        names = {op.kernel_name.data for op in block.ops if isinstance(op, FusedOp)}
+        for op in list(block.ops):
+            if isinstance(op, FusedOp):
+                _decompose_all(op.body.block.ops)
+            elif isinstance(op, TensorOp) and decomposition_of(op) is not None:
+                if op.declaration.family == "movement":
+                    _decompose(op)
+                else:
+                    _decompose_all(fuse([op], op, names).body.block.ops)
+
+
+def _decompose_all(ops: Iterable[Operation]) -> None:
+    for op in list(ops):
+        if isinstance(op, TensorOp):
+            _decompose(op)
+
+
+def _decompose(op: TensorOp) -> None:
+    rule, block = decomposition_of(op), op.parent_block()
+    if rule is None or block is None:
+        return
+    steps = Steps()
+    value = rule(op, steps)
+    for made in steps.ops:
+        made.location = op.location
+        block.insert_op_before(made, op)
+    if isinstance(value.owner, TensorOp | ConstantOp):
+        value.name_hint = op.result.name_hint
+    op.result.replace_all_uses_with(value)
+    op.detach()
+    op.erase()

@@ -1,0 +1,1 @@
+"""How each op that the mid level lacks is written in those that it has."""
