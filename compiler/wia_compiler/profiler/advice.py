@@ -114,7 +114,8 @@ RULES: tuple[Rule, ...] = (
         lambda run: run.share("weight_cycles", "cycles") > 0.15,
         lambda run: (
             f"{100 * run.share('weight_cycles', 'cycles'):.0f} % of the cycles load "
-            "weights: stream more rows past each tile, or load the next one meanwhile (weight_double_buffer)"
+            "weights: stream more rows past each tile, or load the next one meanwhile "
+            "(weight_double_buffer)"
         ),
     ),
     Rule(

@@ -98,13 +98,15 @@ def to_json(ceilings: Ceilings) -> str:
 def from_json(text: str) -> Ceilings:
     """What ``to_json`` wrote; ``ValueError``, ``KeyError`` or ``TypeError`` for anything else."""
     data: dict[str, Any] = json.loads(text)
-    rows = [
-        Ceiling(**{**row, "dtypes": tuple(row["dtypes"]), "value": float(row["value"])})
-        for row in data["ceilings"]
-    ]
+    listed: list[dict[str, Any]] = data["ceilings"]
+    rows = [_ceiling(**row) for row in listed]
     if not rows or any(not row.value > 0 for row in rows):
         raise ValueError("ceilings are positive")
     return Ceilings(str(data["machine"]), tuple(rows), data["clock_hz"])
+
+
+def _ceiling(value: Any, dtypes: Any, **rest: Any) -> Ceiling:
+    return Ceiling(value=float(value), dtypes=tuple(dtypes), **rest)
 
 
 def _load(path: Path) -> Ceilings | None:

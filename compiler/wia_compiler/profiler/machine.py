@@ -47,9 +47,7 @@ def this_machine() -> Machine:
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
         model=_model(),
-        cores=len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1,
+        cores=_cores(),
         caches=read_caches(_CACHES),
     )
 

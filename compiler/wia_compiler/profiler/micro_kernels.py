@@ -26,7 +26,7 @@ class MicroKernels:
 
     * ``fma_f32``, ``fma_f64``  (buffer, rounds, _): rounds × FMA_SUMS vectors of multiply-adds
     * ``read``   (buffer, elements, repeats): read ``elements`` i32 ``repeats`` times
-    * ``triad``  (buffer, elements, repeats): a[i] = b[i] + c[i]·c[i], f32, three arrays of ``elements``
+    * ``triad``  (buffer, elements, repeats): a[i] = b[i] + c[i]·c[i] over three arrays of f32
     * ``stream`` the same with stores that bypass the caches
     """
 

@@ -17,7 +17,6 @@ OperandKind = Literal[
     "buffer",  # a name declared with .vmem
     "accumulators",  # a name declared with .accumulators
     "value",  # a buffer, accumulators, or a number
-    "storage",  # a buffer or accumulators
     "window",  # A[%i : 128, %k : 128 clip]
     "size",  # 128x128
     "function",  # relu
@@ -184,12 +183,12 @@ TABLE: tuple[InstructionRow, ...] = (
     ),
     InstructionRow(
         "store_output",
-        (Parameter("destination", "window"), Parameter("source", "storage")),
+        (Parameter("destination", "window"), Parameter("source", "value")),
         "memory",
         _hbm,
         _HBM_CYCLES,
         "Writes a tile to HBM, rounding each element to the tensor's dtype (to nearest, ties to "
-        "even); the tile's shape is the window's.",
+        "even); a tile of one row or one column, or a number, is repeated to fill the window.",
     ),
 )
 

@@ -8,7 +8,7 @@ What each does is said in ``instructions.py``.
 
 from __future__ import annotations
 
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from xdsl.dialects.builtin import (
     AffineMapAttr,
@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import (
+    AttrSizedOperandSegments,
     IRDLOperation,
     irdl_op_definition,
     operand_def,
@@ -31,7 +32,7 @@ from xdsl.irdl import (
     prop_def,
     var_operand_def,
 )
-from xdsl.parser import Parser
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
@@ -41,16 +42,24 @@ from wia_compiler.dialects.tpu.window import WindowSpec, parse_window, print_win
 class _WindowOp(IRDLOperation):
     """What ops that move, or take the shape of, a window of an HBM tensor have in common."""
 
-    tile = operand_def(MemRefType)
+    tile = opt_operand_def(MemRefType)
     tensor = operand_def(MemRefType)
     ivs = var_operand_def(IndexType())
     starts = prop_def(AffineMapAttr)
     lengths = prop_def(ArrayAttr[IntegerAttr])
     clips = prop_def(ArrayAttr[IntegerAttr])
     transposed = opt_prop_def(UnitAttr)
+    number = opt_prop_def(FloatAttr)
 
-    def __init__(self, tile: SSAValue, tensor: SSAValue, window: WindowSpec):
-        super().__init__(operands=[tile, tensor, list(window.ivs)], properties=window.properties())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+
+    def __init__(self, tile: SSAValue | float, tensor: SSAValue, window: WindowSpec):
+        number = None if isinstance(tile, SSAValue) else FloatAttr(tile, f64)
+        held = tile if isinstance(tile, SSAValue) else None
+        super().__init__(
+            operands=[held, tensor, list(window.ivs)],
+            properties={**window.properties(), "number": number},
+        )
 
     @property
     def window(self) -> WindowSpec:
@@ -65,32 +74,43 @@ class _WindowOp(IRDLOperation):
 
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
-        printer.print_ssa_value(self.tile)
+        if self.tile is not None:
+            printer.print_ssa_value(self.tile)
+        elif self.number is not None:
+            printer.print_string("number ")
+            printer.print_attribute(self.number)
         printer.print_string(", ")
         print_window(printer, self.tensor, self.window)
         printer.print_string(" : ")
-        printer.print_attribute(self.tile.type)
-        printer.print_string(", ")
+        if self.tile is not None:
+            printer.print_attribute(self.tile.type)
+            printer.print_string(", ")
         printer.print_attribute(self.tensor.type)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
-        tile = parser.parse_unresolved_operand()
+        number: float | None = None
+        tile: UnresolvedOperand | None = None
+        if parser.parse_optional_keyword("number"):
+            number = cast("FloatAttr[Any]", parser.parse_attribute()).value.data
+        else:
+            tile = parser.parse_unresolved_operand()
         parser.parse_punctuation(",")
         tensor = parser.parse_unresolved_operand()
         window = parse_window(parser)
         parser.parse_punctuation(":")
-        tile_type = parser.parse_type()
-        parser.parse_punctuation(",")
-        tensor_type = parser.parse_type()
-        return cls(
-            parser.resolve_operand(tile, tile_type),
-            parser.resolve_operand(tensor, tensor_type),
-            window,
-        )
+        held: SSAValue | float = number or 0.0
+        if tile is not None:
+            held = parser.resolve_operand(tile, parser.parse_type())
+            parser.parse_punctuation(",")
+        return cls(held, parser.resolve_operand(tensor, parser.parse_type()), window)
 
     def verify_(self) -> None:
         self.window.verify(cast("MemRefType[Attribute]", self.tensor.type))
+        if (self.tile is None) == (self.number is None):
+            raise VerifyException(f"{self.name} moves a tile or a number")
+        if self.number is not None and not isinstance(self, StoreOutputOp):
+            raise VerifyException(f"{self.name} has a tile")
         if memory_of(self.tensor) is not None:
             raise VerifyException("a window is taken of a tensor in HBM")
 
@@ -104,7 +124,7 @@ class DmaInOp(_WindowOp):
 
 @irdl_op_definition
 class StoreOutputOp(_WindowOp):
-    """A buffer or accumulators to HBM: ``tpu.store_output %accumulators, %C[0 : 64, 0 : 64]``."""
+    """A tile or a number to HBM: ``tpu.store_output %accumulators, %C[0 : 64, 0 : 64]``."""
 
     name = "tpu.store_output"
 

@@ -74,14 +74,12 @@ class Core:
     def _store_output(self, instruction: Instruction) -> int:
         destination, source = instruction.operands
         assert isinstance(destination, Window)
-        ring = self.rings[str(source)]
-        tile = ring.read()
+        reads = [self.rings[source].key] if isinstance(source, str) else []
         tensor = self.hbm[destination.tensor]
-        tensor.write(destination, self.registers, tile)
-        moved = tile.size * DTYPES[tensor.declaration.dtype].size_bytes
-        cycles = self._cycles("store_output", Work(len(tile), moved))
+        moved = tensor.write(destination, self.registers, self._value(source))
+        cycles = self._cycles("store_output", Work(hbm_bytes=moved))
         for clock in self.clocks:
-            clock.transfer("write", cycles, (ring.key,), (), produces=tensor.declaration.name)
+            clock.transfer("write", cycles, reads, (), produces=tensor.declaration.name)
         self.counters.hbm_written_bytes += moved
         self.counters.memory_cycles += cycles
         return cycles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -43,16 +43,14 @@ class HbmTensor:
 
     def view(self, view: View) -> HbmTensor:
         """The same memory under the view's shape; a view that leaves it is a fault."""
-        steps = [(size - 1) * stride for size, stride in zip(view.shape, view.strides, strict=True)]
-        first = sum(step for step in steps if step < 0)
-        last = sum(step for step in steps if step > 0)
-        if 0 not in view.shape and (first < 0 or last >= self.array.size):
+        first, last = _reach(view.shape, view.strides)
+        own = [stride // self.array.itemsize for stride in self.array.strides]
+        low, high = _reach(self.array.shape, own)
+        if 0 not in view.shape and (first < low or last > high or self.array.size == 0):
             raise MemoryFault(
                 f"out of bounds: {view.name} shows elements {first} to {last} of {view.tensor}, "
-                f"which has {self.array.size}"
+                f"which has {low} to {high}"
             )
-        if not self.array.flags.c_contiguous:
-            raise MemoryFault(f"{view.tensor} does not lie in one piece, a view needs that")
         return HbmTensor(
             self.declaration,
             _strided(self.array, view),
@@ -70,17 +68,19 @@ class HbmTensor:
             )
         return convert(as_tile(self.array[place], window), dtype)
 
-    def write(self, window: Window, registers: Registers, tile: Tile) -> None:
-        """Put a tile into the window; its shape must be the window's."""
+    def write(self, window: Window, registers: Registers, tile: Tile) -> int:
+        """Put a tile into the window, one row or column repeated to fill it; the bytes written."""
         place = self.place(window, registers)
         view = as_tile(self.array[place], window)
-        if view.shape != tile.shape:
+        fits = zip(tile.shape, view.shape, strict=True)
+        if not all(size in (1, wanted) for size, wanted in fits):
             raise MemoryFault(
                 f"stores a tile of {_by(tile.shape)} to a window of {_by(view.shape)}"
             )
         view[...] = convert(tile, self.declaration.dtype)
         assert self.written is not None
         self.written[place] = True
+        return view.size * self.array.itemsize
 
     def tile_shape(self, window: Window, registers: Registers) -> tuple[int, int]:
         """Rows and columns of the window's tile."""
@@ -106,6 +106,12 @@ class HbmTensor:
                 )
             found.append(slice(start, stop))
         return tuple(found)
+
+
+def _reach(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
+    """Positions of the elements that lie first and last in memory, from element 0, 0, …"""
+    steps = [(size - 1) * stride for size, stride in zip(shape, strides, strict=True)]
+    return sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
 
 
 def _strided(array: Array, view: View) -> Array:
