@@ -60,17 +60,18 @@ class Buffer:
     """Global memory: an array and which of its elements hold a value."""
 
     def __init__(self, array: Array, *, written: bool = True):
-        self.array = array
-        self.valid = np.full(array.shape, written)
-        self.writer = np.full(array.shape, -1, np.int64)
+        self.shape = array.shape
+        self.array = array.reshape(array.shape or (1,))
+        self.valid = np.full(self.array.shape, written)
+        self.writer = np.full(self.array.shape, -1, np.int64)
 
 
 class Shared:
     """Shared memory of one block, with who touched an element since the last barrier."""
 
     def __init__(self, shape: Sequence[int], dtype: np.dtype[Any]):
-        self.array = np.zeros(shape, dtype)
-        self.valid = np.zeros(shape, bool)
+        self.array = np.zeros(shape or (1,), dtype)
+        self.valid = np.zeros(shape or (1,), bool)
         self.reset()
 
     def reset(self) -> None:
@@ -83,8 +84,8 @@ class Private:
     """A buffer of which every thread has its own."""
 
     def __init__(self, threads: int, shape: Sequence[int], dtype: np.dtype[Any]):
-        self.array = np.zeros((threads, *shape), dtype)
-        self.valid = np.zeros((threads, *shape), bool)
+        self.array = np.zeros((threads, *(shape or (1,))), dtype)
+        self.valid = np.zeros((threads, *(shape or (1,))), bool)
 
 
 def run_kernel(kernel: func.FuncOp, buffers: Sequence[Buffer]) -> None:
@@ -104,7 +105,7 @@ class _BlockRun:
         self.shared: list[Shared] = []
         self.lanes = np.arange(threads)
         for argument, buffer in zip(kernel.body.block.args, buffers, strict=True):
-            assert tuple(argument.type.get_shape()) == buffer.array.shape, argument.type  # type: ignore[attr-defined]
+            assert tuple(argument.type.get_shape()) == buffer.shape, argument.type  # type: ignore[attr-defined]
             self.values[argument] = buffer
 
     def run(self) -> None:
@@ -195,6 +196,8 @@ class _BlockRun:
 
     def places(self, buffer: Any, indices: Sequence[SSAValue], active: Array) -> tuple[Any, ...]:
         positions = [self.values[index][active] for index in indices]
+        if not positions:  # of rank 0, kept as one element
+            positions = [np.zeros(active.sum(), np.int64)]
         shape = buffer.array.shape[1:] if isinstance(buffer, Private) else buffer.array.shape
         for axis, (position, size) in enumerate(zip(positions, shape, strict=True)):
             outside = (position < 0) | (position >= size)
