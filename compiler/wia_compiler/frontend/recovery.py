@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from lark import Lark, Token
+from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 from wia_compiler.base.errors import Diagnostic
@@ -29,7 +29,7 @@ _PIECE = re.compile(
 _PARAMETER = re.compile(
     r"(?:\s|(?://|\#)[^\n]*|/\*.*?\*/)*(?:\)|(?:input|output|inout)\s+\w|\w+\s*:)", re.DOTALL
 )
-_FRESH = re.compile(r"[;{}(,]?\s*\Z")
+_NO_VALUE = ("", ";", "{", "}", "(", ",")
 
 
 def diagnose(parser: Lark, source: Source) -> list[Diagnostic]:
@@ -83,6 +83,8 @@ class _Recovery:
         else:
             found = match.group() if match is not None else self.text[start : start + 1]
         previous = self._values[-1] if self._values else None
+        while isinstance(previous, Tree):  # what lark makes of statement*
+            previous = previous.children[-1]
         return Fault(
             self.source,
             start,
@@ -235,5 +237,6 @@ class _Recovery:
                 yield match.start(), match.group()
 
     def _divides(self, at: int) -> bool:
-        line = self.text[self.text.rfind("\n", 0, at) + 1 : at]
-        return _FRESH.fullmatch(line[-1:]) is None and self.floordiv.match(self.text, at) is not None
+        """Whether slashes are an operator: a value stands before them on the line."""
+        before = self.text[self.text.rfind("\n", 0, at) + 1 : at].rstrip()[-1:]
+        return before not in _NO_VALUE and self.floordiv.match(self.text, at) is not None
