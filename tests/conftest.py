@@ -1,32 +1,40 @@
-"""What every folder of tests shares: goldens and the option that rewrites them."""
+"""What every folder of tests shares: goldens, one file each, rewritten by ``--update-golden``."""
 
-from __future__ import annotations
-
+import difflib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden",
         action="store_true",
-        help="rewrite expected texts with what came out; read the difference before committing",
+        help="write what was made to the golden files instead of comparing it",
     )
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
-    """``golden(path, text)``: ``text`` must equal what the file holds (one newline at its end)."""
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """``golden("ptx/vector_add.sm_90.ptx", text)``: the text equals that file of tests/golden."""
+    update = bool(request.config.getoption("--update-golden"))
 
-    def check(path: Path, text: str) -> None:
-        text = text.rstrip("\n") + "\n"
-        if request.config.getoption("--update-golden"):
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if update:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8")
+            path.write_text(text, encoding="utf-8")
             return
-        assert path.is_file(), f"{path.name} is missing; run with --update-golden to write it"
-        assert text == path.read_text("utf-8"), f"{path.name} differs; see --update-golden"
+        assert path.is_file(), f"no golden {path}: make it with --update-golden"
+        expected = path.read_text(encoding="utf-8")
+        if text != expected:
+            lines = difflib.unified_diff(
+                expected.splitlines(), text.splitlines(), name, "made now", lineterm=""
+            )
+            shown = "\n".join(list(lines)[:80])
+            pytest.fail(f"{shown}\n(--update-golden accepts it)", pytrace=False)
 
-    return check
+    return compare
