@@ -1,0 +1,175 @@
+"""The page: every step from a kernel's text to what a target runs, in order.
+
+A stage's name is the name of its dump, of its cache entry and of its label in the explorer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import CallOp, FuncOp
+
+from wia_compiler.base.record import Trace
+from wia_compiler.base.settings import Settings
+from wia_compiler.base.signature import KernelSignature
+from wia_compiler.dialects.types import spec_of
+from wia_compiler.dialects.wia.ops import TensorOp
+from wia_compiler.passes.canonicalize import Canonicalize
+from wia_compiler.passes.cse import Cse
+from wia_compiler.passes.dce import Dce
+from wia_compiler.passes.decompose import Decompose
+from wia_compiler.passes.fold_constants import FoldConstants
+from wia_compiler.passes.framework import Pass, PassContext
+from wia_compiler.passes.fusion import Fusion
+from wia_compiler.passes.infer_shapes import InferShapes
+from wia_compiler.passes.inline import Inline
+from wia_compiler.passes.kernel_function import functions_of, kernel_function, return_of
+from wia_compiler.passes.lower_to_nests import LowerToNestsPass
+from wia_compiler.passes.recorder import Recorder
+from wia_compiler.passes.recording.source_stage import source_stage
+from wia_compiler.passes.target import ArraySpec, Artifact, Target
+
+
+def high_passes(arguments: Sequence[ArraySpec]) -> tuple[Pass, ...]:
+    """Tensor ops to kernels of primitives; the stages ``source`` and ``import`` lie before."""
+    return (
+        Inline(),  # before shapes: a callee is specialised to what its caller passes
+        InferShapes(tuple(arguments)),  # everything after it knows sizes and dtypes
+        Canonicalize(),
+        FoldConstants(),
+        Cse(),  # after folding: constants that became equal merge
+        Dce(),  # after CSE, before fusion: an unused op would count as another consumer
+        Fusion(),  # on whole ops: a softmax is one candidate, not five
+        Decompose(),  # after fusion, so that decisions speak of the user's ops
+    )
+
+
+def mid_passes(arguments: Sequence[ArraySpec]) -> tuple[Pass, ...]:
+    """Kernels of primitives to loop nests, the same for every target."""
+    return (LowerToNestsPass(tuple(argument.strides for argument in arguments)),)
+
+
+class Imported(Protocol):
+    """What the front end leaves: ``ImportedProgram`` of ``frontend.import_dsl``."""
+
+    @property
+    def module(self) -> ModuleOp:
+        """One function a kernel, not specialised."""
+        ...
+
+    @property
+    def kernels(self) -> dict[str, KernelSignature]:
+        """What each kernel takes and gives."""
+        ...
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A kernel for one target and one set of arguments.
+
+    ``flops`` counts the operations of the kernel's ops by their declarations, once each;
+    ``bytes`` what must move at least: inputs that are used read once, outputs written once.
+    """
+
+    artifact: Artifact
+    trace: Trace
+    inputs: tuple[ArraySpec, ...]
+    outputs: tuple[ArraySpec, ...]
+    flops: int
+    bytes: int
+
+
+def compile_kernel(
+    imported: Imported, kernel: str, arguments: Sequence[ArraySpec], target: Target
+) -> Compiled:
+    """Compile one kernel of a program for ``arguments``, its inputs in order.
+
+    Raises ``CompileError`` where the arguments do not fit the program, ``TargetError`` where the
+    target cannot make code. ``imported`` is left as it is.
+    """
+    signature = imported.kernels[kernel]
+    module = _needed_functions(imported.module, kernel)
+    context = PassContext(signature.source, kernel, target.facts)
+    recorder = Recorder(module, context, Settings.read().verify)
+    recorder.stages.append(source_stage(signature))
+    recorder.note("import", "high")
+    _run(recorder, high_passes(arguments)[:2])
+    flops = _flops(module, kernel)
+    _run(recorder, high_passes(arguments)[2:])
+    outputs = _outputs(module, kernel, signature)
+    size_bytes = _compulsory_bytes(module, kernel, arguments, outputs)
+    _run(recorder, mid_passes(arguments))
+    _run(recorder, target.passes())
+    artifact, stages = target.generate(module, context, [*arguments, *outputs])
+    trace = Trace(
+        kernel,
+        _signature_text(kernel, arguments),
+        target.name,
+        signature.source.text,
+        (*recorder.stages, *stages),
+        signature.source.name,
+    )
+    return Compiled(artifact, trace, tuple(arguments), outputs, flops, size_bytes)
+
+
+def _run(recorder: Recorder, passes: Sequence[Pass]) -> None:
+    """Run passes in order; the last of each level is verified."""
+    for number, step in enumerate(passes, start=1):
+        ends_level = number == len(passes) or passes[number].level != step.level
+        recorder.run(step, verify=ends_level)
+
+
+def _needed_functions(module: ModuleOp, kernel: str) -> ModuleOp:
+    """A copy of the kernel and of what it calls, directly or not, in order of the text."""
+    functions = functions_of(module)
+    needed: set[str] = set()
+    pending = [kernel_function(module, kernel)]
+    while pending:
+        function = pending.pop()
+        needed.add(function.sym_name.data)
+        called = [op.callee.string_value() for op in function.walk() if isinstance(op, CallOp)]
+        pending += [functions[name] for name in called if name not in needed]
+    copies: list[FuncOp] = [functions[name].clone() for name in functions if name in needed]
+    return ModuleOp(list(copies))
+
+
+def _flops(module: ModuleOp, kernel: str) -> int:
+    ops = kernel_function(module, kernel).walk()
+    return sum(op.flops for op in ops if isinstance(op, TensorOp))
+
+
+def _outputs(module: ModuleOp, kernel: str, signature: KernelSignature) -> tuple[ArraySpec, ...]:
+    values = return_of(kernel_function(module, kernel)).operands
+    return tuple(
+        ArraySpec(name, spec_of(value.type))
+        for name, value in zip(signature.output_names, values, strict=True)
+    )
+
+
+def _compulsory_bytes(
+    module: ModuleOp, kernel: str, arguments: Sequence[ArraySpec], outputs: Sequence[ArraySpec]
+) -> int:
+    parameters = kernel_function(module, kernel).body.block.args
+    read = (
+        _distinct_bytes(argument)
+        for argument, value in zip(arguments, parameters, strict=True)
+        if value.first_use is not None
+    )
+    return sum(read) + sum(output.spec.size_bytes for output in outputs)
+
+
+def _distinct_bytes(argument: ArraySpec) -> int:
+    """Bytes of an array's elements, those of an axis of stride 0 once."""
+    spec = argument.spec
+    strides = argument.strides or (1,) * spec.rank
+    sizes = [size if stride or not size else 1 for size, stride in zip(spec.shape, strides, strict=True)]
+    return math.prod(sizes) * spec.dtype.size_bytes
+
+
+def _signature_text(kernel: str, arguments: Sequence[ArraySpec]) -> str:
+    listed = ", ".join(f"{argument.name}: {argument.spec}" for argument in arguments)
+    return f"{kernel}({listed})"

@@ -1,0 +1,1 @@
+"""From IR to the rows of a record: ids, families, provenance, texts."""
