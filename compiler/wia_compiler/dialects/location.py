@@ -8,6 +8,7 @@ In MLIR text one origin is ``loc("7|3:5-3:17")``, several are ``loc(fused["…",
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -40,7 +41,7 @@ def location(*origins: Origin) -> LocationAttr:
     unique = list(dict.fromkeys(origins))
     if not unique:
         return UnknownLoc()
-    names = [NameLoc(StringAttr(str(origin)), NoneAttr()) for origin in unique]
+    names = [_name_location(origin) for origin in unique]
     return names[0] if len(names) == 1 else FusedLoc(ArrayAttr[Attribute](names), NoneAttr())
 
 
@@ -60,11 +61,21 @@ def spans_of(op: Operation) -> tuple[Span, ...]:
     return tuple(dict.fromkeys(span for span in spans if span is not None))
 
 
+@functools.lru_cache(maxsize=1 << 14)
+def _name_location(origin: Origin) -> NameLoc:
+    return NameLoc(StringAttr(str(origin)), NoneAttr())
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _parse(text: str) -> Origin:
+    token, _, span = text.partition("|")
+    return Origin(int(token), Span.parse(span) if span else None)
+
+
 def _origins(attribute: object) -> tuple[Origin, ...]:
     match attribute:
         case NameLoc():
-            token, _, span = attribute.desc.data.partition("|")
-            return (Origin(int(token), Span.parse(span) if span else None),)
+            return (_parse(attribute.desc.data),)
         case FusedLoc():
             locations: Iterable[object] = attribute.locations  # pyright: ignore[reportAssignmentType]
             return tuple(origin for part in locations for origin in _origins(part))

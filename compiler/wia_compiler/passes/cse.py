@@ -30,14 +30,18 @@ class Cse:
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Merge equal ops of the context's kernel."""
-        seen: dict[_Key, ConstantOp | TensorOp] = {}
+        seen: dict[_Key, list[ConstantOp | TensorOp]] = {}
         for op in list(kernel_function(module, context.kernel).body.block.ops):
             if not isinstance(op, ConstantOp | TensorOp):
                 continue
-            first = seen.setdefault(_key(op), op)
-            if first is not op:
-                _record(op, first, context)
-                _merge(op, first)
+            equal = seen.setdefault(_key(op), [])
+            equal.append(op)
+            if len(equal) > 1:
+                _record(op, equal[0], context)
+                _merge(op, equal[0])
+        for first, *others in seen.values():
+            if others:
+                first.location = merge_locations([first, *others])
 
 
 def _key(op: ConstantOp | TensorOp) -> _Key:
@@ -51,7 +55,6 @@ def _key(op: ConstantOp | TensorOp) -> _Key:
 
 
 def _merge(op: ConstantOp | TensorOp, first: ConstantOp | TensorOp) -> None:
-    first.location = merge_locations([first, op])
     first.result.name_hint = first.result.name_hint or op.result.name_hint
     op.result.replace_all_uses_with(first.result)
     op.detach()
