@@ -11,6 +11,8 @@ Everything is imported when it is first used, so that importing this package is 
 from __future__ import annotations
 
 import importlib
+import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 from wia_compiler.base.errors import (
@@ -76,3 +78,17 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+class _Package(types.ModuleType):
+    """This package, in which ``reference`` stays the function.
+
+    A room has that name too, and importing it would put the module in the function's place.
+    """
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name == "reference" and isinstance(value, types.ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

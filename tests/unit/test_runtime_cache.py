@@ -170,9 +170,7 @@ def _file(path: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", UNUSABLE.values(), ids=UNUSABLE)
-def test_an_unusable_folder_is_reported_once_and_kernels_run(
-    tmp_path, monkeypatch, caplog, place
-):
+def test_an_unusable_folder_is_reported_once_and_kernels_run(tmp_path, monkeypatch, caplog, place):
     where = place(tmp_path)
     monkeypatch.setenv("WIA_CACHE_DIR", str(where))
     kernel = add_in_new_process(FakeCompiler())
@@ -257,7 +255,9 @@ def test_cache_shows_explains_and_clears(folder):
     build = fake_program(PROGRAM, session).add.build(A, A.copy())
     (entry,) = cache.entries
     assert entry.digest == build.cache.digest and entry.key == build.cache.key
-    assert cache.size_bytes == entry.size_bytes == sum(p.stat().st_size for p in entry_files(folder))
+    assert (
+        cache.size_bytes == entry.size_bytes == sum(p.stat().st_size for p in entry_files(folder))
+    )
     assert "add(A=f32[2,3], B=f32[2,3])" in repr(cache) and "1 kernel," in repr(cache)
     explained = cache.explain(entry.digest[:8])
     assert explained == cache.explain(build.cache.key)

@@ -1,5 +1,6 @@
 """Processes that build, evict and clear the same entries at once."""
 
+import contextlib
 import subprocess
 import sys
 from pathlib import Path
@@ -37,27 +38,24 @@ def run_together(rounds: int) -> list[list[str]]:
     script = WORKER.format(
         compiler=str(ROOT / "compiler"), tests=str(ROOT / "tests"), rounds=rounds
     )
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", script],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(PROCESSES)
-    ]
-    for process in processes:
-        assert process.stdout.readline() == "ready\n", process.stderr.read()
-    for process in processes:
-        process.stdin.write("\n")
-        process.stdin.flush()
+    command = [sys.executable, "-c", script]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     answers = []
-    for process in processes:
-        said, complaints = process.communicate(timeout=120)
-        assert process.returncode == 0, complaints
-        assert "damaged" not in complaints and "Traceback" not in complaints, complaints
-        answers.append(said.split())
+    with contextlib.ExitStack() as stack:
+        processes = [
+            stack.enter_context(subprocess.Popen(command, text=True, **pipes))
+            for _ in range(PROCESSES)
+        ]
+        for process in processes:
+            assert process.stdout.readline() == "ready\n", process.stderr.read()
+        for process in processes:
+            process.stdin.write("\n")
+            process.stdin.flush()
+        for process in processes:
+            said, complaints = process.communicate(timeout=120)
+            assert process.returncode == 0, complaints
+            assert "damaged" not in complaints and "Traceback" not in complaints, complaints
+            answers.append(said.split())
     return answers
 
 

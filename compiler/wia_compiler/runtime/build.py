@@ -129,6 +129,11 @@ class Build:
         """The code, loaded; ``TargetError`` where this machine lacks what that needs."""
         return self._loaded.executable
 
+    @property
+    def simulated(self) -> bool:
+        """Whether running it means running its text on a simulator."""
+        return bool(getattr(self.executable, "simulated", False))
+
     def prepare(self, *arrays: Any, out: object = None, **keywords: Any) -> PreparedCall:
         """Check the arguments and allocate the outputs; running is then ``execute()``.
 

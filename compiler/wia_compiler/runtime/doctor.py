@@ -104,7 +104,10 @@ class Command:
 
     def look(self) -> Finding:
         """Where it is and what version it says it has."""
-        path = self.find()
+        try:
+            path = self.find()
+        except (WiaError, ValueError) as error:  # a setting that cannot be read
+            return Finding(self.name, self.purpose, False, "broken", remedy=str(error))
         if path is None:
             return Finding(self.name, self.purpose, False, "missing", remedy=self.remedy)
         version = _version(path, self.version_option)

@@ -103,11 +103,15 @@ class Kernel:
         return call.finish()
 
     def profile(self, *arrays: Any, target: str | None = None, **keywords: Any) -> Profile:
-        """Run live on the arguments: time, counters, and where that stands on the roofline."""
-        from wia_compiler.profiler.profile import profile
+        """Run live on the arguments: time, counters, and where that stands on the roofline.
 
-        build = self.build(*arrays, target=target, **keywords)
-        return profile(build, *arrays, **keywords)
+        The caller's arrays are read and never written.
+        """
+        from wia_compiler.runtime.profiling import profile_build
+
+        kernel = self if target is None else self.to(target)
+        arguments = read_arguments(self.signature, arrays, keywords)
+        return profile_build(kernel._build(arguments.specs), arrays, keywords)
 
     def _call(
         self, arrays: Sequence[Any], out: object, keywords: Mapping[str, Any]

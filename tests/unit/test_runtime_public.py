@@ -1,0 +1,95 @@
+"""``import wia_compiler as wia``: what it offers, and that it costs nothing until it is used."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import wia_compiler as wia
+from wia_compiler.base.source import Source
+
+
+def test_everything_promised_is_there():
+    for name in wia.__all__:
+        assert getattr(wia, name) is not None
+    assert set(wia.__all__) <= set(dir(wia))
+    assert issubclass(wia.CompileError, wia.WiaError)
+    assert issubclass(wia.ArgumentError, wia.WiaError)
+    assert issubclass(wia.TargetError, wia.WiaError)
+    with pytest.raises(AttributeError, match="no attribute 'kernels'"):
+        _ = wia.kernels
+
+
+def test_the_lazy_names_are_the_public_ones():
+    from wia_compiler import _LAZY
+
+    eager = {"ArgumentError", "CompileError", "Diagnostic", "TargetError", "WiaError"}
+    assert set(_LAZY) == set(wia.__all__) - eager - {"__version__"}
+
+
+def test_importing_it_imports_no_heavy_package():
+    script = (
+        "import sys; import wia_compiler; "
+        "print([n for n in ('numpy', 'xdsl', 'llvmlite', 'lark') if n in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(wia.__file__).parents[1])},
+    )
+    assert done.stdout == "[]\n", done.stderr
+
+
+def test_bindings_and_schedule_are_refused_until_they_exist():
+    text = "kernel k(input A: tensor, output B: tensor) { B = A; }"
+    with pytest.raises(wia.ArgumentError, match="bindings="):
+        wia.compile(text, bindings={"w": 1})
+    with pytest.raises(wia.ArgumentError, match="schedule="):
+        wia.compile(text, schedule="tile i 4")
+    with pytest.raises(wia.ArgumentError, match="got a int"):
+        wia.compile(3)
+
+
+def test_a_program_is_a_mapping_with_attributes():
+    program = wia.compile(
+        Source("kernel one(input A: tensor, output B: tensor) { B = A; }", "In [3]")
+    )
+    assert list(program) == ["one"] and len(program) == 1 and "one" in program
+    assert program["one"] is program.one and "one" in dir(program)
+    assert program.one.name == "one" and program.one.source.startswith("kernel one(")
+    assert program.source.name == "In [3]" and "one(" in repr(program)
+    with pytest.raises(KeyError, match="did you mean 'one'"):
+        program["on"]
+    with pytest.raises(AttributeError, match="no kernel 'two'"):
+        _ = program.two
+    assert program.get("two") is None
+
+
+def test_programs_can_be_copied_and_pickling_says_no_nonsense():
+    import copy
+
+    program = wia.compile("kernel one(input A: tensor, output B: tensor) { B = A; }")
+    assert list(copy.copy(program)) == ["one"]
+
+
+def test_faults_of_a_text_are_raised_with_the_cells_name():
+    with pytest.raises(wia.CompileError) as caught:
+        wia.compile(Source("kernel k(input A: tensor, output B: tensor) { B = C; }", "In [4]"))
+    (diagnostic,) = caught.value.diagnostics
+    assert "In [4]:1:51" in diagnostic.render()
+
+
+def test_reference_computes_what_the_kernel_means():
+    import numpy as np
+
+    program = wia.compile(
+        "kernel k(input A: tensor, alpha: f32 = 3.0, output B: tensor) { B = A * alpha; }"
+    )
+    a = np.arange(4, dtype=np.float32)
+    np.testing.assert_array_equal(wia.reference(program.k, a), a * 3)
+    np.testing.assert_array_equal(wia.reference(program.k, a, alpha=2), a * 2)
+    with pytest.raises(wia.ArgumentError, match="A is missing"):
+        wia.reference(program.k)
