@@ -1,0 +1,191 @@
+"""The scalar ops of leaf bodies (``arith``, ``math``) on numpy arrays, by op name.
+
+A signless integer is held in numpy's signed dtype of its width; unsigned ops look at it through
+the unsigned one. An ``i1`` is numpy's bool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects import arith
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType
+from xdsl.ir import Attribute, Operation
+
+from wia_compiler.dialects.types import dtype_of
+from wia_compiler.reference.meaning import evaluate
+from wia_compiler.reference.rounding import Array, round_to
+
+Rule = Callable[..., Array]
+
+_PREDICATES: tuple[tuple[str, Callable[[Array, Array], Array]], ...] = (
+    ("eq", np.equal),
+    ("ne", np.not_equal),
+    ("slt", np.less),
+    ("sle", np.less_equal),
+    ("sgt", np.greater),
+    ("sge", np.greater_equal),
+    ("ult", np.less),
+    ("ule", np.less_equal),
+    ("ugt", np.greater),
+    ("uge", np.greater_equal),
+)
+_ORDERED: dict[str, Callable[[Array, Array], Array]] = {
+    "oeq": np.equal,
+    "ogt": np.greater,
+    "oge": np.greater_equal,
+    "olt": np.less,
+    "ole": np.less_equal,
+    "une": np.not_equal,
+}
+_MATH = ("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "ceil")
+
+FOLDS: dict[str, np.ufunc] = {
+    "arith.addf": np.add,
+    "arith.mulf": np.multiply,
+    "arith.maximumf": np.maximum,
+    "arith.minimumf": np.minimum,
+    "arith.addi": np.add,
+    "arith.muli": np.multiply,
+    "arith.maxsi": np.maximum,
+    "arith.minsi": np.minimum,
+    "arith.maxui": np.maximum,
+    "arith.minui": np.minimum,
+}
+"""How the fold op of a leaf combines; the unsigned ones on unsigned dtypes."""
+
+
+def numpy_type(scalar: Attribute) -> np.dtype[Any]:
+    """The numpy dtype that holds a scalar type of the mid level."""
+    return dtype_of(scalar).numpy
+
+
+def unsigned(array: Array) -> Array:
+    """The bits of a signless integer array as unsigned numbers."""
+    return array if array.dtype == np.bool_ else array.view(array.dtype.str.replace("i", "u"))
+
+
+def signless(array: Array) -> Array:
+    """Unsigned numbers back as a signless integer array."""
+    return array if array.dtype == np.bool_ else array.view(array.dtype.str.replace("u", "i"))
+
+
+def apply(op: Operation, operands: Sequence[Array]) -> Array:
+    """The result of one scalar op on arrays; ``KeyError`` names an op that has no meaning here."""
+    with np.errstate(all="ignore"):
+        if isinstance(op, arith.ConstantOp):
+            return _constant(op)
+        if isinstance(op, arith.CmpiOp):
+            return _compare_integers(op.predicate.value.data, *operands)
+        if isinstance(op, arith.CmpfOp):
+            name = arith.CMPF_COMPARISON_OPERATIONS[op.predicate.value.data]
+            return _ORDERED[name](*operands)
+        kind = op.results[0].type
+        if op.name in _CONVERSIONS:
+            return _CONVERSIONS[op.name](operands[0], kind)
+        return np.asarray(_RULES[op.name](*operands)).astype(numpy_type(kind), copy=False)
+
+
+def _constant(op: arith.ConstantOp) -> Array:
+    value = cast("IntegerAttr[IntegerType] | FloatAttr[Any]", op.value)
+    return np.asarray(value.value.data).astype(numpy_type(op.result.type))
+
+
+def _compare_integers(predicate: int, a: Array, b: Array) -> Array:
+    name, compare = _PREDICATES[predicate]
+    return compare(unsigned(a), unsigned(b)) if name.startswith("u") else compare(a, b)
+
+
+def _math(name: str) -> Rule:
+    return lambda x: evaluate(name, {"input": x}, {})
+
+
+def _unsigned(function: Callable[[Array, Array], Array]) -> Rule:
+    return lambda a, b: signless(np.asarray(function(unsigned(a), unsigned(b))))
+
+
+def _divide_signed(a: Array, b: Array) -> Array:
+    if np.any(b == 0) or np.any((b == -1) & (a == np.iinfo(a.dtype).min)):
+        raise ZeroDivisionError("a signed division of a leaf's body is undefined")
+    quotient = np.abs(a.astype(object)) // np.abs(b.astype(object))
+    return np.where((a < 0) != (b < 0), -quotient, quotient)
+
+
+def _remainder_signed(a: Array, b: Array) -> Array:
+    return a - _divide_signed(a, b).astype(a.dtype) * b
+
+
+def _divide_unsigned(a: Array, b: Array) -> Array:
+    if np.any(b == 0):
+        raise ZeroDivisionError("an unsigned division of a leaf's body is undefined")
+    return a // b
+
+
+_RULES: dict[str, Rule] = {
+    "arith.addf": np.add,
+    "arith.subf": np.subtract,
+    "arith.mulf": np.multiply,
+    "arith.divf": np.divide,
+    "arith.remf": np.fmod,
+    "arith.negf": np.negative,
+    "arith.maximumf": np.maximum,
+    "arith.minimumf": np.minimum,
+    "arith.addi": np.add,
+    "arith.subi": np.subtract,
+    "arith.muli": np.multiply,
+    "arith.andi": np.bitwise_and,
+    "arith.ori": np.bitwise_or,
+    "arith.xori": np.bitwise_xor,
+    "arith.maxsi": np.maximum,
+    "arith.minsi": np.minimum,
+    "arith.maxui": _unsigned(np.maximum),
+    "arith.minui": _unsigned(np.minimum),
+    "arith.divsi": _divide_signed,
+    "arith.remsi": _remainder_signed,
+    "arith.divui": _unsigned(_divide_unsigned),
+    "arith.remui": _unsigned(np.remainder),
+    "arith.select": np.where,
+    "math.absf": np.abs,
+    "math.copysign": np.copysign,
+    "math.roundeven": np.rint,
+    "math.powf": lambda x, y: evaluate("pow", {"input": x, "other": y}, {}),
+    **{f"math.{name}": _math(name) for name in _MATH},
+}
+
+
+def _truncate(x: Array, kind: Attribute) -> Array:
+    return round_to(x, dtype_of(kind))
+
+
+def _to_signed(x: Array, kind: Attribute) -> Array:
+    return _to_integer(x, numpy_type(kind))
+
+
+def _to_unsigned(x: Array, kind: Attribute) -> Array:
+    target = np.dtype(numpy_type(kind).str.replace("i", "u"))
+    return signless(_to_integer(x, target))
+
+
+def _to_integer(x: Array, target: np.dtype[Any]) -> Array:
+    """Truncates; refuses what LLVM leaves undefined: NaN and values outside the target's range."""
+    limits = np.iinfo(target)
+    truncated = np.trunc(x)
+    # The limit above the largest integer is a power of two, exact in every float dtype.
+    if not np.all((truncated >= limits.min) & (truncated < float(limits.max + 1))):
+        raise OverflowError("a float does not fit the integer it is converted to")
+    return truncated.astype(target)
+
+
+_CONVERSIONS: dict[str, Callable[[Array, Attribute], Array]] = {
+    "arith.extf": lambda x, kind: x.astype(numpy_type(kind)),
+    "arith.truncf": _truncate,
+    "arith.sitofp": lambda x, kind: x.astype(numpy_type(kind)),
+    "arith.uitofp": lambda x, kind: unsigned(x).astype(numpy_type(kind)),
+    "arith.fptosi": _to_signed,
+    "arith.fptoui": _to_unsigned,
+    "arith.extsi": lambda x, kind: x.astype(numpy_type(kind)),
+    "arith.extui": lambda x, kind: unsigned(x).astype(numpy_type(kind)),
+    "arith.trunci": lambda x, kind: x.astype(numpy_type(kind)),
+}
