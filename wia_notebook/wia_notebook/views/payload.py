@@ -40,7 +40,7 @@ def payload(exhibit: Exhibit, *, engine: str | None = None) -> dict[str, Any]:
     ]
     return {
         "kernel": trace.kernel,
-        "signature": trace.signature,
+        "signature": exhibit.header,
         "target": trace.target,
         "targets": list(exhibit.targets),
         "kernels": list(exhibit.kernels),

@@ -17,12 +17,16 @@ LEFT, RIGHT, TOP, BOTTOM = 62, 24, 26, 46
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A limit: ``value`` in byte/s for a memory, FLOP/s for arithmetic; ``source`` is where it is from."""
+    """A limit: ``value`` in byte/s for a memory, FLOP/s for arithmetic; ``source`` is where it is from.
+
+    ``main`` ceilings are those that bound this kernel: drawn as the roof, the others dashed.
+    """
 
     name: str
     kind: Literal["memory", "compute"]
     value: float
     source: str = ""
+    main: bool = False
 
     @property
     def label(self) -> str:
@@ -50,18 +54,15 @@ class Roofline:
     kernel: str
     ceilings: Sequence[Ceiling]
     points: Sequence[Point]
-    bound: str = ""
+    headline: str = "no run yet"
     facts: Sequence[tuple[str, str, str]] = ()
     advice: Sequence[str] = ()
 
-    @property
-    def headline(self) -> str:
-        """``memory bound, 61 % of the DRAM roof``."""
-        if not self.points:
-            return "no run yet"
-        percent = self.points[-1].percent
-        share = f", {percent:.0f} % of the roof" if percent is not None else ""
-        return f"{self.bound} bound{share}" if self.bound else share.lstrip(", ")
+    def main(self, kind: Literal["memory", "compute"]) -> Ceiling | None:
+        """The ceiling of that kind that bounds the kernel; else the lowest memory, the highest rate."""
+        found = sorted((c for c in self.ceilings if c.kind == kind), key=lambda c: c.value)
+        chosen = [c for c in found if c.main]
+        return next(iter(chosen or (found if kind == "memory" else found[::-1])), None)
 
 
 @dataclass(frozen=True)
@@ -151,36 +152,35 @@ def _grid(axes: _Axes) -> list[str]:
 
 
 def _roofs(roofline: Roofline, axes: _Axes) -> list[str]:
-    compute = sorted((c for c in roofline.ceilings if c.kind == "compute"), key=lambda c: -c.value)
-    memory = sorted((c for c in roofline.ceilings if c.kind == "memory"), key=lambda c: c.value)
-    top = compute[0].value if compute else 10**axes.y1
-    parts: list[str] = []
+    roof, slope = roofline.main("compute"), roofline.main("memory")
+    top = roof.value if roof is not None else 10**axes.y1
     left, right = 10.0**axes.x0, 10.0**axes.x1
-    for index, ceiling in enumerate(memory):
+    parts: list[str] = []
+    memories = sorted((c for c in roofline.ceilings if c.kind == "memory"), key=lambda c: c.value)
+    for index, ceiling in enumerate(memories):
         start = max(left, 10**axes.y0 / ceiling.value)
         end = min(right, top / ceiling.value)
         if end <= start:
             continue
         x0, y0 = axes.x(start), axes.y(start * ceiling.value)
         x1, y1 = axes.x(end), axes.y(end * ceiling.value)
-        kind = "roof" if index == 0 else "roof other"
-        parts.append(f'<path class="{kind}" d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}"><title>{escape(ceiling.label)}, {escape(ceiling.source)}</title></path>')
+        parts.append(_roof(f"M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}", ceiling, ceiling is slope))
         angle = math.degrees(math.atan2(y1 - y0, x1 - x0))
-        share = 0.12 + 0.2 * (index % 2)
+        share = 0.1 + 0.16 * (index % 3)
         at_x, at_y = x0 + (x1 - x0) * share, y0 + (y1 - y0) * share
-        parts.append(
-            f'<g transform="translate({at_x:.1f} {at_y:.1f}) rotate({angle:.1f})">'
-            f"{_text(0, -5, ceiling.label, 'start')}</g>"
-        )
-    for index, ceiling in enumerate(compute):
-        ridge = ceiling.value / memory[0].value if memory else left
+        label = _text(0, -5, ceiling.label, "start")
+        parts.append(f'<g transform="translate({at_x:.1f} {at_y:.1f}) rotate({angle:.1f})">{label}</g>')
+    for ceiling in (c for c in roofline.ceilings if c.kind == "compute"):
+        ridge = ceiling.value / slope.value if slope is not None else left
         x0, y = axes.x(min(max(left, ridge), right)), axes.y(ceiling.value)
-        if index:
-            x0 = axes.x(min(max(left, ceiling.value / memory[-1].value if memory else left), right))
-        kind = "roof" if index == 0 else "roof other"
-        parts.append(f'<path class="{kind}" d="M{x0:.1f} {y:.1f}H{WIDTH - RIGHT}"><title>{escape(ceiling.label)}, {escape(ceiling.source)}</title></path>')
+        parts.append(_roof(f"M{x0:.1f} {y:.1f}H{WIDTH - RIGHT}", ceiling, ceiling is roof))
         parts.append(_text(WIDTH - RIGHT - 4, y - 6, ceiling.label, "end"))
     return parts
+
+
+def _roof(path: str, ceiling: Ceiling, main: bool) -> str:
+    title = f"<title>{escape(f'{ceiling.label}, {ceiling.source}')}</title>"
+    return f'<path class="{"roof" if main else "roof other"}" d="{path}">{title}</path>'
 
 
 def _points(roofline: Roofline, axes: _Axes) -> list[str]:
@@ -219,10 +219,10 @@ def roofline_figure(roofline: Roofline) -> dict[str, Any]:
     """The same as a plotly figure, as a plain dict (mime ``application/vnd.plotly.v1+json``)."""
     axes = _axes(roofline)
     left, right = 10.0**axes.x0, 10.0**axes.x1
-    compute = [c for c in roofline.ceilings if c.kind == "compute"]
-    top = max((c.value for c in compute), default=10**axes.y1)
+    roof = roofline.main("compute")
+    top = roof.value if roof is not None else 10**axes.y1
     traces: list[dict[str, Any]] = []
-    for index, ceiling in enumerate(sorted(roofline.ceilings, key=lambda c: (c.kind, c.value))):
+    for ceiling in sorted(roofline.ceilings, key=lambda c: (c.kind, c.value)):
         if ceiling.kind == "memory":
             ridge = min(right, top / ceiling.value)
             x, y = [left, ridge], [left * ceiling.value, ridge * ceiling.value]
@@ -231,7 +231,7 @@ def roofline_figure(roofline: Roofline) -> dict[str, Any]:
         traces.append(
             _trace("lines", ceiling.label, x, y)
             | {
-                "line": {"color": theme.LIGHT["accent"], "width": 2, "dash": "solid" if index == 0 else "dash"},
+                "line": {"color": theme.LIGHT["accent"], "width": 2, "dash": "solid" if ceiling is roofline.main(ceiling.kind) else "dash"},
                 "hovertemplate": f"{escape(ceiling.label)}<br>{escape(ceiling.source)}<extra></extra>",
             }
         )

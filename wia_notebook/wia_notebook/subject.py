@@ -1,0 +1,116 @@
+"""One kernel an explorer can show: how it is built for a target, measured and put on show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from wia_notebook.measure import roofline_of
+from wia_notebook.preview import preview
+from wia_notebook.views import units
+from wia_notebook.views.exhibit import Exhibit
+
+if TYPE_CHECKING:
+    from wia_compiler.profiler.profile import Profile
+    from wia_compiler.runtime.build import Build
+    from wia_compiler.runtime.kernel import Kernel
+    from wia_notebook.views.roofline import Roofline
+
+HINT = (
+    "Shapes are not known yet, so the stages end here. Call {name}(…), or give shapes: "
+    "%%wia --args {example}"
+)
+
+
+@dataclass
+class Subject:
+    """A kernel with the arguments it is shown for.
+
+    ``arguments`` are arrays or specs for a build, ``None`` where shapes are not known; ``build``
+    stands in for both where only a build is at hand.
+    """
+
+    kernel: Kernel | None
+    arguments: tuple[Sequence[Any], Mapping[str, Any]] | None = None
+    build: Build | None = None
+    _rooflines: dict[str, Roofline] = field(default_factory=dict[str, "Roofline"])
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        named = self.kernel.name if self.kernel is not None else None
+        return named or (self.build.kernel if self.build is not None else "")
+
+    @property
+    def target(self) -> str:
+        """The target it is bound to."""
+        if self.build is not None:
+            return self.build.target.name
+        return self.kernel.target.name if self.kernel is not None else ""
+
+    def built(self, target: str) -> Build | None:
+        """The build for a target; ``None`` where shapes are not known."""
+        if self.build is not None and self.build.target.name == target:
+            return self.build
+        if self.kernel is None or self.arguments is None:
+            return None
+        arrays, keywords = self.arguments
+        return self.kernel.build(*arrays, target=target, **keywords)
+
+    def measure(self, target: str) -> Profile:
+        """Run it live, on the arrays it was called with or on random ones of their shapes."""
+        from wia_notebook.measure import profile_build
+
+        build = self.built(target)
+        assert build is not None, "a kernel without shapes cannot be measured"
+        arrays, keywords = self.arguments if self.arguments is not None else ((), {})
+        found = profile_build(build, arrays, keywords)
+        self._rooflines[target] = roofline_of(found)
+        return found
+
+    def exhibit(self, target: str, *, kernels: Sequence[str], targets: Sequence[str]) -> Exhibit:
+        """What an explorer shows of it for a target."""
+        build = self.built(target)
+        if build is None:
+            assert self.kernel is not None
+            hint = HINT.format(name=self.name, example=example_arguments(self.kernel))
+            return Exhibit(preview(self.kernel), kernels=kernels, hint=hint)
+        return Exhibit(
+            build.trace,
+            {name: build.assembly(name) for name in build.formats},
+            build.resources,
+            origin_text(build),
+            [spec.name for spec in build.outputs],
+            targets if self.kernel is not None else (target,),
+            kernels,
+            self._rooflines.get(target),
+            signature=signature_text(build),
+        )
+
+
+def signature_text(build: Build) -> str:
+    """``(X f32[8×3], W f32[3×4]) → Y f32[8×4]``."""
+    arguments, results = (
+        ", ".join(f"{each.name} {units.type_text(str(each.spec))}" for each in specs)
+        for specs in (build.inputs, build.outputs)
+    )
+    return f"({arguments}) → {results}"
+
+
+def origin_text(build: Build) -> str:
+    """``from disk · 1.8 ms`` or ``compiled · 212 ms``."""
+    return str(build.cache).replace(" in ", " · ")
+
+
+def example_arguments(kernel: Kernel) -> str:
+    """What to write after ``--args`` for a kernel: ``A=f32[64,64],B=f32[64,64]``."""
+    parts: list[str] = []
+    for parameter in kernel.signature.inputs:
+        if parameter.role == "scalar":
+            continue
+        dims = parameter.type.dims
+        rank = 2 if dims is None else len(dims)
+        sizes = [str(d) if isinstance(d, int) else "64" for d in dims or (None,) * rank]
+        parts.append(f"{parameter.name}={parameter.type.dtype or 'f32'}[{','.join(sizes)}]")
+    return ",".join(parts)
