@@ -60,6 +60,8 @@ def emit_llvm(
                 _declare(shared, op)
             case func.FuncOp():
                 functions.append(_function(shared, op))
+                if options.packed_entry and options.entry_attribute in op.attributes:
+                    functions.append(_packed_entry(shared, op))
             case memref.GlobalOp():
                 shared.globals.append(
                     f"{symbol(op.sym_name.data)} = {global_text(op, options)}"
@@ -101,7 +103,7 @@ def _function(shared: ModuleWriter, op: func.FuncOp) -> str:
         raise LLVMError(f"@{name} returns {len(results)} values, expected at most one")
     writer.enter(op)
     _emit_block(writer, op.body.block)
-    is_entry = options.entry_attribute in op.attributes
+    is_entry = options.entry_attribute in op.attributes and not options.packed_entry
     words = ["define"]
     if not is_entry:
         words.append("internal")
@@ -114,6 +116,24 @@ def _function(shared: ModuleWriter, op: func.FuncOp) -> str:
         words.append(f'"nvvm.maxntid"="{block_size.value.data}"')
     words.append(f"#0{place} {{")
     return "\n".join([" ".join(words), "entry:", *writer.allocas, *writer.lines, "}"])
+
+
+def _packed_entry(shared: ModuleWriter, op: func.FuncOp) -> str:
+    """The exported C function that takes an array of pointers and calls the entry point on them."""
+    name = shared.options.packed_entry + op.sym_name.data
+    writer = Writer(shared)
+    place = shared.metadata.begin_function(name, op)
+    writer.enter(op)
+    passed: list[str] = []
+    for number, argument in enumerate(op.body.block.args):
+        if not isinstance(argument.type, MemRefType):
+            raise LLVMError(f"a packed entry takes memrefs, @{op.sym_name.data} {argument.type}")
+        slot = writer.temporary(f"getelementptr inbounds ptr, ptr %buffers, i64 {number}")
+        passed.append(f"ptr {writer.temporary(f'load ptr, ptr {slot}, align 8', argument.name_hint)}")
+    writer.line(f"call void {symbol(op.sym_name.data)}({', '.join(passed)})")
+    writer.line("ret void")
+    head = f"define void {symbol(name)}(ptr noalias noundef readonly %buffers) #0{place} {{"
+    return "\n".join([head, "entry:", *writer.lines, "}"])
 
 
 def _parameter(writer: Writer, argument: SSAValue) -> str:

@@ -22,6 +22,8 @@ class EmitOptions:
     ``data_layout``        its data layout string (empty: none is written, LLVM uses the triple's)
     ``entry_attribute``    functions that carry it are entry points: exported, ``entry_convention``
     ``skipped_attribute``  functions that carry it are left out (a host function that launches)
+    ``packed_entry``       prefix of a second function for each entry point that takes an array of
+                           pointers (``void wia.NAME(void *buffers[])``); then only that is exported
     ``global_space``       address space of memrefs without a memory space
     ``bf16``               ``native``: LLVM's ``bfloat``; ``integer``: carried as ``i16``, rounded by
                            integer arithmetic (x86 without AVX512-BF16 would call a helper)
@@ -40,6 +42,7 @@ class EmitOptions:
     entry_attribute: str = "wia.host"
     skipped_attribute: str | None = None
     entry_convention: str = ""
+    packed_entry: str = ""
     global_space: int = 0
     bf16: Literal["native", "integer"] = "native"
     f64_to_half: Literal["native", "odd"] = "odd"
@@ -51,8 +54,10 @@ class EmitOptions:
 
 
 def x86_options(triple: str, *, debug_info: bool = True) -> EmitOptions:
-    """Options for an x86-64 CPU; entry points carry ``wia.host``, all other functions are internal."""
-    return EmitOptions(triple, bf16="integer", extremum="select", debug_info=debug_info)
+    """Options for an x86-64 CPU; each ``wia.host`` function is exported as ``wia.NAME(buffers)``."""
+    return EmitOptions(
+        triple, packed_entry="wia.", bf16="integer", extremum="select", debug_info=debug_info
+    )
 
 
 def nvptx_options(*, debug_info: bool = True) -> EmitOptions:

@@ -57,7 +57,7 @@ _INTEGER_INTRINSICS = {
     "arith.minui": "umin",
     "arith.maxui": "umax",
 }
-_FLOAT = {"arith.addf": "fadd", "arith.subf": "fsub", "arith.mulf": "fmul", "arith.divf": "fdiv"}
+_FLOAT = {"arith.addf": "fadd", "arith.subf": "fsub", "arith.mulf": "fmul", "arith.divf": "fdiv", "arith.remf": "frem"}
 _FLOAT_INTRINSICS = {
     "arith.maximumf": "maximum",
     "arith.minimumf": "minimum",

@@ -1,0 +1,150 @@
+"""The low level of a CPU to LLVM IR, x86 assembly and an object file."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from wia_compiler.backends.cpu.elf import code_size, undefined_symbols
+from wia_compiler.backends.cpu.host import Host
+from wia_compiler.backends.cpu.lower import workspace_bytes
+from wia_compiler.base.errors import TargetError
+from wia_compiler.base.record import Stage
+from wia_compiler.base.source import Span
+from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.llvm.emit import emit_llvm
+from wia_compiler.passes.llvm.options import x86_options
+from wia_compiler.passes.llvm.spans import llvm_line_spans
+from wia_compiler.passes.llvm.whitelist import allowed_names
+from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
+from wia_compiler.passes.target import ArraySpec, Artifact
+
+OBJECT = "kernel.o"
+_PLACE = re.compile(r"\s\.loc\s+\d+\s+(\d+)\s+(\d+)")
+_DROPPED = re.compile(
+    r"\s+\.(file|loc|cfi_\w+|p2align|type|size|globl|addrsig\w*|ident)\b|\.L(tmp|func)\w+:"
+    r'|\s+\.section\s+"?\.(note|debug)|\s+\.intel_syntax|\s*$'
+)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Assembly without directives that do not matter to a reader, and where its lines came from."""
+
+    text: str
+    line_spans: Mapping[int, tuple[Span, ...]]
+
+
+def entry_name(kernel: str) -> str:
+    """The exported symbol: a C function that takes an array of pointers to the buffers."""
+    return f"wia.{kernel}"
+
+
+def generate_code(
+    module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec], host: Host
+) -> tuple[Artifact, Sequence[Stage]]:
+    """Machine code for a lowered module, with the stages ``llvm`` and ``x86``."""
+    started = time.perf_counter_ns()
+    emitted = emit_llvm(module, x86_options(host.triple), context.source)
+    written = time.perf_counter_ns()
+    request = CodeRequest(
+        emitted.text, host.triple, host.name, host.features, opt=2, outputs=("assembly", "object")
+    )
+    generated = shared_worker().generate(request)
+    listing = listing_of(generated.assembly, emitted.spans)
+    check_symbols(generated.object, host.triple)
+    finished = time.perf_counter_ns()
+    stages = (
+        Stage(
+            "llvm",
+            "low",
+            "llvm",
+            emitted.text,
+            written - started,
+            line_spans=llvm_line_spans(emitted),
+        ),
+        Stage(
+            "x86",
+            "machine",
+            "x86",
+            listing.text,
+            finished - written,
+            line_spans=listing.line_spans,
+        ),
+    )
+    artifact = Artifact(
+        target="cpu",
+        kernel=context.kernel,
+        files={OBJECT: generated.object},
+        assembly={"llvm": emitted.text, "x86": listing.text},
+        resources=resources_of(listing.text, generated.object),
+        metadata={
+            "entry": entry_name(context.kernel),
+            "buffers": len(arguments),
+            "workspace_bytes": workspace_bytes(module),
+        },
+    )
+    return artifact, stages
+
+
+def listing_of(assembly: str, spans: Mapping[tuple[int, int], tuple[Span, ...]]) -> Listing:
+    """What a reader wants of LLVM's assembly text: labels, instructions and constants."""
+    lines: list[str] = []
+    line_spans: dict[int, tuple[Span, ...]] = {}
+    here: tuple[Span, ...] = ()
+    for line in assembly.splitlines():
+        place = _PLACE.match(line)
+        if place is not None:
+            here = spans.get((int(place[1]), int(place[2])), ())
+        if _DROPPED.match(line):
+            continue
+        lines.append(line.expandtabs(8))
+        is_instruction = line.startswith("\t") and not line.startswith("\t.")
+        if here and is_instruction:
+            line_spans[len(lines)] = here
+        if line.startswith("\t.section") or line.startswith("\t.text"):
+            here = ()
+    return Listing("\n".join(lines) + "\n", line_spans)
+
+
+def resources_of(listing: str, object_: bytes) -> Mapping[str, Any]:
+    """What the code takes: its size, the widest vector it computes with, its use of the stack.
+
+    ``stack_bytes`` is the largest frame and ``stack_accesses`` counts instructions that read or
+    write one: spilled registers, and register buffers that did not become registers.
+    """
+    frames = [int(size, 0) for size in re.findall(r"\bsub\s+rsp, (\w+)", listing)]
+    return {
+        "code_bytes": code_size(object_),
+        "vector_bits": _vector_bits(listing),
+        "stack_bytes": max(frames, default=0),
+        "stack_accesses": len(re.findall(r"\[(?:rsp|rbp)\b", listing)),
+    }
+
+
+def _vector_bits(listing: str) -> int:
+    if "zmm" in listing:
+        return 512
+    if "ymm" in listing:
+        return 256
+    packed = re.search(r"^\s+v?(p\w+|\w+p[sd])\s+xmm", listing, re.MULTILINE)
+    return 128 if packed else 0
+
+
+def check_symbols(object_: bytes, triple: str) -> None:
+    """Refuse an object that needs a function which the loader may not find: that would abort."""
+    allowed = allowed_names(triple)
+    wrong = [
+        name
+        for name in undefined_symbols(object_)
+        if allowed is None or not allowed.fullmatch(name)
+    ]
+    if wrong:
+        raise TargetError(
+            f"LLVM generated calls of {', '.join(wrong)}, which this target does not provide"
+        )

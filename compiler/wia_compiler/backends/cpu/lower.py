@@ -1,0 +1,188 @@
+"""Scheduled nests to scf loops over scalars: the low level of a CPU."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.builder import Builder
+from xdsl.dialects import arith, func, memref, scf
+from xdsl.dialects.builtin import (
+    FunctionType,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    NoneAttr,
+    i8,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.rewriter import InsertPoint
+
+from wia_compiler.base.record import Level
+from wia_compiler.dialects import tile
+from wia_compiler.passes.emit_leaf import LeafContext
+from wia_compiler.passes.expand_math import ExpandOptions, expand_math
+from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.llvm.types import num_elements, size_bytes
+from wia_compiler.passes.lower_leaf import lower_leaf_to_loops
+
+STACK_LIMIT_BYTES = 16 * 1024
+"""Register buffers of a nest beyond this live in the workspace: stacks of threads are small."""
+
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True)
+class LowerPass:
+    """``tile.for`` and leaves become ``scf.for`` and scalar ``arith``, ``math`` and ``memref`` ops.
+
+    What the host allocates becomes a slice of one ``%workspace`` argument, which the caller brings
+    (the last argument, absent where nothing is needed); the same holds for large buffers of nests.
+    """
+
+    name: str = "lower"
+    level: Level = "low"
+
+    def run(self, module: ModuleOp, context: PassContext) -> None:
+        """Lower every function of the module in place."""
+        functions = [op for op in module.body.block.ops if isinstance(op, func.FuncOp)]
+        scratch: dict[str, list[MemRefType[Attribute]]] = {}
+        for function in functions:
+            if "wia.nest" in function.attributes:
+                _lower_block(function.body.block)
+                scratch[function.sym_name.data] = _move_large_buffers(function)
+        for function in functions:
+            if "wia.host" in function.attributes:
+                _give_workspace(function, scratch)
+        expand_math(module, ExpandOptions())
+
+
+def workspace_bytes(module: ModuleOp) -> int:
+    """The size of the host function's ``%workspace`` argument in a lowered module."""
+    for op in module.body.block.ops:
+        if isinstance(op, func.FuncOp) and "wia.workspace" in op.attributes:
+            return cast("IntegerAttr", op.attributes["wia.workspace"]).value.data
+    return 0
+
+
+def _lower_block(block: Block) -> None:
+    for op in list(block.ops):
+        match op:
+            case tile.ForOp():
+                _lower_loop(op)
+            case tile.ComputeOp():
+                lower_leaf_to_loops(LeafContext(op), Builder(InsertPoint.before(op)))
+                op.detach()
+                op.erase()
+            case _:
+                pass
+
+
+def _lower_loop(op: tile.ForOp) -> None:
+    """A tile loop of any level runs in order: this target has one thread."""
+    start, stop, step = (
+        arith.ConstantOp(IntegerAttr(value, IndexType()))
+        for value in (0, op.extent.value.data, op.step.value.data)
+    )
+    body = op.body.detach_block(0)
+    _lower_block(body)
+    body.add_op(scf.YieldOp())
+    loop = scf.ForOp(start, stop, step, [], Region(body))
+    for each in (start, stop, step, loop, body.last_op):
+        assert each is not None
+        each.location = op.location
+    parent = op.parent
+    assert parent is not None
+    parent.insert_ops_before([start, stop, step, loop], op)
+    op.detach()
+    op.erase()
+
+
+def _move_large_buffers(function: func.FuncOp) -> list[MemRefType[Attribute]]:
+    """Turn register buffers that do not fit the stack into arguments; the types of these."""
+    moved: list[MemRefType[Attribute]] = []
+    used = 0
+    for op in list(function.walk()):
+        if not isinstance(op, memref.AllocOp):
+            continue
+        type_ = cast("MemRefType[Attribute]", op.memref.type)
+        size = num_elements(type_) * size_bytes(type_.element_type)
+        used += size
+        if used <= STACK_LIMIT_BYTES:
+            continue
+        used -= size
+        plain = MemRefType(type_.element_type, type_.get_shape(), type_.layout, NoneAttr())
+        block = function.body.block
+        argument = block.insert_arg(plain, len(block.args))
+        argument.name_hint = op.memref.name_hint
+        op.memref.replace_all_uses_with(argument)
+        op.detach()
+        op.erase()
+        moved.append(plain)
+    if moved:
+        _update_type(function)
+    return moved
+
+
+def _give_workspace(
+    function: func.FuncOp, scratch: dict[str, list[MemRefType[Attribute]]]
+) -> None:
+    """Replace what a host function allocates, and what its nests ask for, by workspace slices."""
+    block = function.body.block
+    wanted: list[tuple[Operation, MemRefType[Attribute]]] = []
+    for op in block.ops:
+        match op:
+            case memref.AllocOp():
+                wanted.append((op, cast("MemRefType[Attribute]", op.memref.type)))
+            case func.CallOp():
+                wanted += [(op, each) for each in scratch.get(op.callee.string_value(), ())]
+            case _:
+                pass
+    if not wanted:
+        return
+    offsets: list[int] = []
+    total = 0
+    for _, type_ in wanted:
+        offsets.append(total)
+        size = num_elements(type_) * size_bytes(type_.element_type)
+        total += math.ceil(size / _ALIGNMENT) * _ALIGNMENT
+    workspace = block.insert_arg(MemRefType(i8, [total]), len(block.args))
+    workspace.name_hint = "workspace"
+    extra: dict[Operation, list[SSAValue]] = {}
+    for (op, type_), offset in zip(wanted, offsets, strict=True):
+        view = _slice(op, workspace, offset, type_)
+        if isinstance(op, memref.AllocOp):
+            view.name_hint = op.memref.name_hint
+            op.memref.replace_all_uses_with(view)
+            op.detach()
+            op.erase()
+        else:
+            extra.setdefault(op, []).append(view)
+    for op, views in extra.items():
+        op.operands = [*op.operands, *views]
+    function.attributes["wia.workspace"] = IntegerAttr(total, 64)
+    _update_type(function)
+
+
+def _slice(
+    before: Operation, workspace: SSAValue, offset: int, type_: MemRefType[Attribute]
+) -> SSAValue:
+    shift = arith.ConstantOp(IntegerAttr(offset, IndexType()))
+    view = memref.ViewOp(
+        operands=[workspace, shift.result, []], result_types=[type_]
+    )
+    shift.location = view.location = before.location
+    parent = before.parent
+    assert parent is not None
+    parent.insert_ops_before([shift, view], before)
+    return view.result
+
+
+def _update_type(function: func.FuncOp) -> None:
+    inputs = [argument.type for argument in function.body.block.args]
+    outputs = list(function.function_type.outputs)
+    function.function_type = FunctionType.from_lists(inputs, outputs)
+
+

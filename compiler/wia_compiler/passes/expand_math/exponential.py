@@ -1,0 +1,85 @@
+"""exp, exp2, expm1 and tanh as branch-free arithmetic."""
+
+from __future__ import annotations
+
+from wia_compiler.passes.expand_math import coefficients
+from wia_compiler.passes.expand_math.builder import Number
+
+LOG2_E = 1.4426950408889634
+# ln 2 in two parts of each format; a fused multiply-add takes the first one's product exactly.
+_LN2_F32 = (0.6931471824645996, -1.9046542121259336e-09)
+_LN2_F64 = (0.6931471805599453, 2.3190468138462996e-17)
+# Adding 1.5 * 2^23 (2^52) to a number rounds it to a whole one, which stands in the low bits.
+_SHIFT_F32 = (12582912.0, 0x4B400000)
+_SHIFT_F64 = (6755399441055744.0, 0x4338000000000000)
+
+
+def exp(x: Number) -> Number:
+    """e^x: reduced by multiples of ln 2, polynomial, scaled in two steps so that subnormals round once.
+
+    Beyond the range it is inf or 0; NaN stays NaN. At most 1.01 ulp (f32), 1.01 ulp (f64).
+    """
+    x = x.at_most(89.0).at_least(-104.0) if x.is_f32 else x.at_most(710.0).at_least(-746.0)
+    n, r = _reduced(x)
+    tail = r.polynomial(coefficients.EXP_F32 if x.is_f32 else coefficients.EXP_F64)
+    mantissa = (r * r).fma(tail, r) + 1.0
+    return scaled(mantissa, n)
+
+
+def exp2(x: Number) -> Number:
+    """2^x, in the manner of ``exp``."""
+    x = x.at_most(129.0).at_least(-151.0) if x.is_f32 else x.at_most(1025.0).at_least(-1076.0)
+    n, whole = whole_part(x)
+    r = x - whole
+    tail = r.polynomial(coefficients.EXP2_F32 if x.is_f32 else coefficients.EXP2_F64)
+    return scaled(tail.fma(r, 1.0), n)
+
+
+def expm1(x: Number) -> Number:
+    """e^x - 1 without cancellation, for x up to 2^7 (f32) or 2^10 (f64) and not below 0."""
+    n, r = _reduced(x)
+    tail = r.polynomial(coefficients.EXP_F32 if x.is_f32 else coefficients.EXP_F64)
+    fraction = (r * r).fma(tail, r)
+    scale = power_of_two(n, x.is_f32)
+    return fraction.fma(scale, scale - 1.0)
+
+
+def tanh(x: Number) -> Number:
+    """x times a polynomial near 0; else t / (t + 2) with t = e^(2|x|) - 1, and the sign of x."""
+    z = x * x
+    tail = z.polynomial(coefficients.TANH_F32 if x.is_f32 else coefficients.TANH_F64)
+    near = (x * z).fma(tail, x)
+    t = expm1(x.abs().at_most(9.1 if x.is_f32 else 19.1) * 2.0)
+    far = (t / (t + 2.0)).copysign(x)
+    return x.abs().compare("olt", 0.55).select(near, far)
+
+
+def whole_part(x: Number) -> tuple[Number, Number]:
+    """The nearest whole number as an integer (of the float's width) and as a float."""
+    shift, bits = _SHIFT_F32 if x.is_f32 else _SHIFT_F64
+    shifted = x + shift
+    return shifted.bits() - bits, shifted - shift
+
+
+def power_of_two(n: Number, is_f32: bool) -> Number:
+    """2^n for an integer n whose power is a normal number."""
+    bias, mantissa = (127, 23) if is_f32 else (1023, 52)
+    return ((n + bias) << mantissa).float_of_bits()
+
+
+def scaled(mantissa: Number, n: Number) -> Number:
+    """``mantissa * 2^n`` where 2^n alone may be out of range."""
+    half = n >> 1
+    first, second = (power_of_two(each, mantissa.is_f32) for each in (half, n - half))
+    return mantissa * first * second
+
+
+def _reduced(x: Number) -> tuple[Number, Number]:
+    """(n, r) with x = n ln 2 + r and |r| <= ln(2) / 2."""
+    shift, bits = _SHIFT_F32 if x.is_f32 else _SHIFT_F64
+    high, low = _LN2_F32 if x.is_f32 else _LN2_F64
+    shifted = x.fma(LOG2_E, shift)
+    whole = shifted - shift
+    r = whole.fma(-high, x)
+    r = whole.fma(-low, r)
+    return shifted.bits() - bits, r
