@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-
 from wia_compiler.base.dtypes import from_numpy
 from wia_compiler.base.record import Decision, OpRow, Stage, Trace
 from wia_compiler.base.source import Source, Span
@@ -57,7 +56,10 @@ class FakeTarget:
 
     name: str = "fake"
     options: tuple[str, ...] = ("option 1",)
-    facts: TargetFacts = TargetFacts("fake", 32, 0.1, 1000)
+
+    @property
+    def facts(self) -> TargetFacts:
+        return TargetFacts(self.name, 32, 0.1, 1000)
 
     def passes(self) -> Sequence[Any]:
         return ()

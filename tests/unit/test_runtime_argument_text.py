@@ -3,7 +3,6 @@
 import math
 
 import pytest
-
 from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.runtime.argument_text import parse_arguments

@@ -4,7 +4,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 from runtime_fakes import fake_program
-
 from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.base.errors import ArgumentError
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from runtime_fakes import FakeCompiler, FakeTarget, fake_program, fake_session
-
 from wia_compiler.base.errors import ArgumentError, WiaError
 from wia_compiler.runtime import disk_cache
 from wia_compiler.runtime.cache import Cache, key_from_json

@@ -4,7 +4,6 @@ import importlib.metadata
 import json
 
 import pytest
-
 from wia_compiler.runtime import doctor as doctor_module
 from wia_compiler.runtime.doctor import PACKAGES, Command, doctor
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from runtime_fakes import FakeCompiler, fake_program, fake_session
-
 from wia_compiler.base.errors import ArgumentError
 
 PROGRAM = """

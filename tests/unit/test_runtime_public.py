@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 import wia_compiler as wia
 from wia_compiler.base.source import Source
 

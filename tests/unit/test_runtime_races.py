@@ -5,8 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from runtime_fakes import FakeCompiler, fake_program, fake_session
+from wia_compiler.runtime import session
 
 PROCESSES = 8
 ROOT = Path(__file__).parents[2]
@@ -16,6 +18,8 @@ WORKER = """
 import sys
 sys.path[:0] = [{compiler!r}, {tests!r}]
 import numpy as np
+from wia_compiler.runtime import session
+session.versions = lambda: ("one state of the compiler",)
 from runtime_fakes import FakeCompiler, fake_program, fake_session
 
 TEXT = "kernel add(input A: tensor, input B: tensor, output C: tensor) {{ C = A + B; }}"
@@ -66,8 +70,7 @@ def test_eight_processes_race_on_the_same_keys(tmp_path, monkeypatch):
     assert all(hits[3:] == ["disk"] * 15 for hits in answers)
     entries = list((tmp_path / "kernels" / "entries").iterdir())
     assert len(entries) == 3 and not any((tmp_path / "kernels" / "staging").iterdir())
-    import numpy as np
-
+    monkeypatch.setattr(session, "versions", lambda: ("one state of the compiler",))
     array = np.arange(2, dtype=np.float32)
     compiler = FakeCompiler()
     text = "kernel add(input A: tensor, input B: tensor, output C: tensor) { C = A + B; }"

@@ -3,7 +3,6 @@
 import ml_dtypes
 import numpy as np
 import pytest
-
 from wia_compiler.base.dtypes import DTYPES, F32
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.runtime.specs import normal_strides, spec, spec_of_array

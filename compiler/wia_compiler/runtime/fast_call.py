@@ -54,9 +54,11 @@ class FastCall:
 def kind_of(arguments: Sequence[Any], out: object) -> tuple[Any, ...]:
     """The dictionary key of a call: equal where one ``FastCall`` can serve both."""
     ndarray = np.ndarray
-    kinds = [(a.dtype, a.shape, a.strides) if type(a) is ndarray else type(a) for a in arguments]
+    kinds: list[Any] = [
+        (a.dtype, a.shape, a.strides) if type(a) is ndarray else type(a) for a in arguments
+    ]
     if out is not None:
-        kinds.append(kind_of((out,), None))
+        kinds.append(("out", *kind_of((out,), None)))
     return tuple(kinds)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wia_compiler.base.settings import Settings
 from wia_compiler.profiler.profile import Profile, profile
 from wia_compiler.runtime.build import Build
 

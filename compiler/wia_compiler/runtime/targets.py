@@ -25,19 +25,16 @@ class TargetFolder(Protocol):
         ...
 
 
-@functools.cache
-def _folders() -> dict[str, TargetFolder]:
-    (root,) = wia_compiler.backends.__path__
-    names = sorted(path.parent.name for path in Path(root).glob("*/target.py"))
-    return {
-        name: cast(TargetFolder, importlib.import_module(f"wia_compiler.backends.{name}.target"))
-        for name in names
-    }
-
-
 def targets() -> list[str]:
     """Names of every target that kernels can be built for: ``cpu``, ``gpu:sm_90`` …"""
-    return [name for folder in _folders().values() for name in folder.targets()]
+    return [name for family in families() for name in _folder(family).targets()]
+
+
+@functools.cache
+def families() -> tuple[str, ...]:
+    """Names of the folders: ``cpu``, ``gpu`` …"""
+    (root,) = wia_compiler.backends.__path__
+    return tuple(sorted(path.parent.name for path in Path(root).glob("*/target.py")))
 
 
 @functools.cache
@@ -47,10 +44,16 @@ def make_target(name: str) -> Target:
     ``TargetError`` lists what there is and the nearest name.
     """
     family = name.partition(":")[0]
-    folder = _folders().get(family)
-    if folder is not None and name in (family, *folder.targets()):
-        return folder.make_target(name)
+    if family in families():
+        folder = _folder(family)
+        if name in (family, *folder.targets()):
+            return folder.make_target(name)
     known = targets()
-    near = difflib.get_close_matches(name, [*known, *_folders()], n=1)
+    near = difflib.get_close_matches(name, [*known, *families()], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise TargetError(f"no target {name!r}: expected one of {', '.join(known)}{hint}")
+
+
+def _folder(family: str) -> TargetFolder:
+    # One at a time: a kernel for the CPU need not wait for what the others import.
+    return cast(TargetFolder, importlib.import_module(f"wia_compiler.backends.{family}.target"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 
 from wia_compiler.runtime.commands.common import add_kernel_arguments, print_json, read_kernel
 
@@ -27,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     given = parse_arguments(options.args)
     profile = kernel.profile(*random_arguments(kernel.signature, given, seed=options.seed))
     if options.json:
-        print_json(profile.to_dict())
+        print_json(dataclasses.asdict(profile))
     else:
         print(profile)
     return 0

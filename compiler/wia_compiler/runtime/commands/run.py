@@ -67,7 +67,9 @@ def run(options: argparse.Namespace) -> int:
     call = build.prepare(*arguments)
     counters = dict(call.execute())
     times_ns = [_time_ns(call.execute) for _ in range(max(1, options.repeat))]
-    expected = _as_tuple(reference(kernel, *arguments))
+    expected: Any = reference(kernel, *arguments)
+    if len(build.outputs) == 1:
+        expected = (expected,)
     comparisons = [
         compare(spec.name, got, wanted, _roundings(build))
         for spec, got, wanted in zip(build.outputs, call.outputs, expected, strict=True)
@@ -144,7 +146,3 @@ def _time_ns(function: Any) -> int:
     started = time.perf_counter_ns()
     function()
     return time.perf_counter_ns() - started
-
-
-def _as_tuple(result: Any) -> tuple[NDArray[Any], ...]:
-    return result if isinstance(result, tuple) else (result,)
