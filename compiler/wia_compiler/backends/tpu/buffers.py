@@ -1,0 +1,73 @@
+"""The buffers of a program: made when first needed, as large as their largest use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import BFloat16Type, Float32Type, IntegerAttr, MemRefType, StringAttr, i64
+from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.rewriter import Rewriter
+
+from wia_compiler.dialects.tpu.program import Memory
+
+SLOTS = 2
+"""While one slot is read, the next one is filled."""
+
+
+@dataclass
+class _Need:
+    op: memref.AllocOp
+    element: Attribute
+    memory: Memory
+    rows: int
+    columns: int
+
+    @property
+    def type(self) -> MemRefType[Attribute]:
+        return MemRefType(
+            self.element, [self.rows, self.columns], memory_space=StringAttr(self.memory)
+        )
+
+
+class Buffers:
+    """Buffers by name; all nests of a program share them."""
+
+    def __init__(self, block: Block):
+        self._block = block
+        self._needs: dict[str, _Need] = {}
+
+    def bf16(self, name: str, rows: int, columns: int) -> SSAValue:
+        """A buffer whose tiles go to the array."""
+        return self._get(name, BFloat16Type(), "vmem", rows, columns)
+
+    def f32(self, name: str, rows: int, columns: int) -> SSAValue:
+        """A buffer whose tiles go to the vector unit."""
+        return self._get(name, Float32Type(), "vmem", rows, columns)
+
+    def accumulators(self, name: str, rows: int, columns: int) -> SSAValue:
+        """Sums under the array."""
+        return self._get(name, Float32Type(), "accumulators", rows, columns)
+
+    def finish(self) -> None:
+        """Give every buffer the size of its largest use and declare all at the top."""
+        first = self._block.first_op
+        for need in self._needs.values():
+            Rewriter.replace_value_with_new_type(need.op.memref, need.type)
+            if first is None:
+                self._block.add_op(need.op)
+            else:
+                self._block.insert_op_before(need.op, first)
+
+    def _get(
+        self, name: str, element: Attribute, memory: Memory, rows: int, columns: int
+    ) -> SSAValue:
+        need = self._needs.get(name)
+        if need is None:
+            type = MemRefType(element, [rows, columns], memory_space=StringAttr(memory))
+            op = memref.AllocOp([], [], type)
+            op.attributes["slots"] = IntegerAttr(SLOTS, i64)
+            op.memref.name_hint = name
+            need = self._needs[name] = _Need(op, element, memory, rows, columns)
+        need.rows, need.columns = max(need.rows, rows), max(need.columns, columns)
+        return need.op.memref

@@ -1,0 +1,207 @@
+"""Mid level to the machine's instructions: leaves become DMA, passes through the array, vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects import func, memref
+from xdsl.dialects.builtin import FunctionType, LocationAttr, ModuleOp, UnitAttr
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from wia_compiler.backends.tpu.buffers import Buffers
+from wia_compiler.backends.tpu.spelling import check_nest, refuse
+from wia_compiler.backends.tpu.tile_axes import TileAxes, extent_of, product_of, tile_axes_of
+from wia_compiler.backends.tpu.vector_body import VectorBody
+from wia_compiler.backends.tpu.windows import NotAWindow, window_of
+from wia_compiler.base.record import Level
+from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.dialects.tpu.machine import SPEC, SystolicMachine
+from wia_compiler.dialects.tpu.ops import (
+    ClearOp,
+    DmaInOp,
+    LoadWeightsOp,
+    StoreOutputOp,
+    StreamInputOp,
+    SystolicExecuteOp,
+)
+from wia_compiler.dialects.tpu.window import WindowSpec
+from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.nests.host import HOST
+from wia_compiler.passes.nests.writer import NEST
+
+
+@dataclass(frozen=True)
+class LowerToTpuPass:
+    """One function of ``tpu`` ops for the whole kernel, from its host function and nests.
+
+    ::
+
+        host { call @nest(%A, %B, %C) }      func @nest { tile.for %j0 { … contract acc += A * B } }
+          →  func @k { tile.for %j0 { tpu.clear … tpu.dma_in … tpu.systolic_execute … } }
+    """
+
+    machine: SystolicMachine = SPEC
+
+    name: ClassVar[str] = "lower"
+    level: ClassVar[Level] = "low"
+
+    def run(self, module: ModuleOp, context: PassContext) -> None:
+        """Rewrite ``module`` in place; ``TargetError`` for what the machine cannot spell."""
+        functions = [op for op in module.ops if isinstance(op, func.FuncOp)]
+        (host,) = [op for op in functions if HOST in op.attributes]
+        nests = {op.sym_name.data: op for op in functions if NEST in op.attributes}
+        lowered = _Lowering(self.machine, context).host(host, nests)
+        for op in functions:
+            op.detach()
+            op.erase()
+        module.body.block.add_op(lowered)
+
+
+class _Lowering:
+    def __init__(self, machine: SystolicMachine, context: PassContext):
+        self.machine = machine
+        self.context = context
+        self.block = Block()
+        self.buffers = Buffers(self.block)
+        self.values: dict[SSAValue, SSAValue] = {}
+        self.axes = TileAxes(None, None)
+        self.shape_leaf: ComputeOp | None = None
+
+    def host(self, host: func.FuncOp, nests: dict[str, func.FuncOp]) -> func.FuncOp:
+        for argument in host.body.block.args:
+            new = self.block.insert_arg(argument.type, len(self.block.args))
+            new.name_hint = argument.name_hint
+            self.values[argument] = new
+        for op in host.body.block.ops:
+            match op:
+                case memref.AllocOp() | memref.ReinterpretCastOp():
+                    self._add(op.clone(self.values), op.location)
+                case func.CallOp():
+                    nest = nests[op.callee.string_value()]
+                    self._nest(nest, op.arguments)
+                case _:
+                    self._add(func.ReturnOp(), op.location)
+        self.buffers.finish()
+        type = FunctionType.from_lists([argument.type for argument in self.block.args], [])
+        made = func.FuncOp(host.sym_name.data, type, Region(self.block))
+        made.attributes[HOST] = UnitAttr()
+        made.location = host.location
+        return made
+
+    def _add(self, op: Operation, location: LocationAttr) -> None:
+        op.location = location
+        self.block.add_op(op)
+
+    def _nest(self, nest: func.FuncOp, arguments: Sequence[SSAValue]) -> None:
+        check_nest(self.context, nest)
+        leaves = [op for op in nest.walk() if isinstance(op, ComputeOp)]
+        for inner, outer in zip(nest.body.block.args, arguments, strict=True):
+            self.values[inner] = self.values[outer]
+        self.axes = tile_axes_of(leaves)
+        # The sums have the shape of what the nest writes.
+        self.shape_leaf = leaves[-1]
+        self._ops(nest.body.block)
+
+    def _ops(self, block: Block) -> None:
+        for op in block.ops:
+            match op:
+                case ForOp():
+                    self._loop(op)
+                case memref.AllocOp():
+                    self.values[op.memref] = self._sums()
+                case ComputeOp():
+                    self._leaf(op)
+                case _:
+                    pass
+
+    def _loop(self, op: ForOp) -> None:
+        loop = ForOp(op.axis.data, op.extent.value.data, op.step.value.data)
+        loop.induction_variable.name_hint = op.induction_variable.name_hint
+        self.values[op.induction_variable] = loop.induction_variable
+        self._add(loop, op.location)
+        outside, self.block = self.block, loop.body.block
+        self._ops(op.body.block)
+        self.block = outside
+
+    def _leaf(self, leaf: ComputeOp) -> None:
+        if leaf.kind.data == "contract":
+            self._contract(leaf)
+        elif not leaf.inputs and self._is_on_chip(leaf.outputs[0]):
+            self._clear(leaf)
+        else:
+            self._map(leaf)
+
+    def _sums(self) -> SSAValue:
+        assert self.shape_leaf is not None
+        rows = extent_of(self.shape_leaf, self.axes.rows)
+        return self.buffers.accumulators(
+            "accumulators", rows, extent_of(self.shape_leaf, self.axes.columns)
+        )
+
+    def _is_on_chip(self, value: SSAValue) -> bool:
+        return isinstance(value.owner, memref.AllocOp)
+
+    def _clear(self, leaf: ComputeOp) -> None:
+        assert self.shape_leaf is not None
+        last = self.shape_leaf
+        output = last.outputs[0]
+        window = self._window(last, len(last.inputs), output, self.axes)
+        accumulators = self.values[leaf.outputs[0]]
+        self._add(ClearOp(accumulators, self.values[output], window), leaf.location)
+
+    def _contract(self, leaf: ComputeOp) -> None:
+        product = product_of(leaf)
+        where = leaf.location
+        weights = self._dma(
+            leaf, product.weights, "weight_buffer", TileAxes(product.depth, product.axes.columns)
+        )
+        self._add(LoadWeightsOp(weights), where)
+        inputs = self._dma(
+            leaf, product.inputs, "input_buffer", TileAxes(product.axes.rows, product.depth)
+        )
+        self._add(StreamInputOp(inputs), where)
+        accumulators = self.values[leaf.outputs[0]]
+        self._add(SystolicExecuteOp(self.machine.size, accumulators), where)
+
+    def _map(self, leaf: ComputeOp) -> None:
+        sizes = extent_of(leaf, self.axes.rows), extent_of(leaf, self.axes.columns)
+        held: list[SSAValue] = []
+        for number, value in enumerate(leaf.inputs):
+            if self._is_on_chip(value):
+                held.append(self.values[value])
+                continue
+            window = self._window(leaf, number, value, self.axes)
+            buffer = self.buffers.f32(_numbered("operand_buffer", number), *window.limits)
+            self._add(DmaInOp(buffer, self.values[value], window), leaf.location)
+            held.append(buffer)
+        body = VectorBody(
+            lambda number: self.buffers.f32(_numbered("output_buffer", number), *sizes),
+            lambda op, for_op: self._add(op, for_op.location),
+        )
+        results = body.run(leaf.body.block, held)
+        for number, (value, tile) in enumerate(zip(leaf.outputs, results, strict=True)):
+            window = self._window(leaf, len(leaf.inputs) + number, value, self.axes)
+            self._add(StoreOutputOp(tile.held, self.values[value], window), leaf.location)
+
+    def _dma(self, leaf: ComputeOp, number: int, name: str, axes: TileAxes) -> SSAValue:
+        """Bring an operand's tile to the buffer of that name, as bf16."""
+        value = leaf.inputs[number]
+        window = self._window(leaf, number, value, axes)
+        buffer = self.buffers.bf16(name, *window.limits)
+        self._add(DmaInOp(buffer, self.values[value], window), leaf.location)
+        return buffer
+
+    def _window(
+        self, leaf: ComputeOp, number: int, value: SSAValue, axes: TileAxes
+    ) -> WindowSpec:
+        try:
+            return window_of(leaf, leaf.maps.data[number].data, value, axes, self.values)
+        except NotAWindow as reason:
+            name = value.name_hint or f"operand {number}"
+            refuse(self.context, [leaf], f"tpu:spec cannot move {name}: {reason}")
+
+
+def _numbered(name: str, number: int) -> str:
+    return f"{name}_{number}" if number else name

@@ -1,0 +1,92 @@
+"""From a leaf's index map to the window of a tensor that a DMA moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
+
+from wia_compiler.backends.tpu.tile_axes import TileAxes
+from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.dialects.tpu.window import ONE_INDEX, WindowSpec
+from wia_compiler.passes.affine import LinearForm, linear_form
+
+
+class NotAWindow(Exception):
+    """A map that no rectangle of rows and columns says; the message is the reason."""
+
+
+def window_of(
+    leaf: ComputeOp,
+    affine: AffineMap,
+    tensor: SSAValue,
+    axes: TileAxes,
+    ivs: Mapping[SSAValue, SSAValue],
+) -> WindowSpec:
+    """The part of ``tensor`` that ``leaf`` reads or writes through ``affine``.
+
+    ``ivs`` maps the leaf's induction variables to those of the program. An axis of extent 1 is a
+    single index; others must be the rows or the columns and walk the tensor in steps of 1.
+    """
+    sizes = cast("MemRefType[Attribute]", tensor.type).get_shape()
+    starts: list[AffineExpr] = []
+    lengths: list[int] = []
+    clips: list[bool] = []
+    order: list[str] = []
+    for expression, size in zip(affine.results, sizes, strict=True):
+        form = _linear(expression)
+        walked = [
+            atom.position
+            for atom in form.terms
+            if isinstance(atom, AffineDimExpr) and leaf.sizes[atom.position] != 1
+        ]
+        starts.append(_start(form))
+        if not walked:
+            lengths.append(ONE_INDEX)
+            clips.append(False)
+            continue
+        (axis, *others) = walked
+        if others or form.terms[AffineDimExpr(axis)] != 1:
+            raise NotAWindow(f"it is read with the index {expression}, not row by row")
+        name = leaf.axis_names[axis]
+        if name not in (axes.rows, axes.columns) or name in order:
+            raise NotAWindow("its tile has other axes than rows and columns")
+        order.append(name)
+        lengths.append(leaf.sizes[axis])
+        clips.append(_is_clipped(leaf, axis, form, size))
+    # One run alone is a row, so a column of one is turned.
+    transposed = order in ([axes.columns, axes.rows], [axes.rows])
+    used = [ivs[iv] for iv in leaf.ivs]
+    return WindowSpec(used, AffineMap(0, len(used), tuple(starts)), lengths, clips, transposed)
+
+
+def _linear(expression: AffineExpr) -> LinearForm:
+    form = linear_form(expression)
+    if not form.is_linear:
+        raise NotAWindow(f"it is read with the index {expression}, which is not linear")
+    if form.constant < 0 or any(factor < 0 for factor in form.terms.values()):
+        raise NotAWindow(f"it is read backwards, with the index {expression}")
+    return form
+
+
+def _start(form: LinearForm) -> AffineExpr:
+    """The index at the leaf's first point: dims are 0."""
+    terms = {atom: n for atom, n in form.terms.items() if isinstance(atom, AffineSymExpr)}
+    return LinearForm(terms, form.constant).expression()
+
+
+def _is_clipped(leaf: ComputeOp, axis: int, form: LinearForm, size: int) -> bool:
+    """Whether the tile may reach over the axis's end; the tensor must end there too."""
+    dim = AffineDimExpr(axis)
+    for bound, limit in zip(leaf.bounds.data.results, leaf.limit_values, strict=True):
+        bounded = linear_form(bound)
+        if dim not in bounded.terms:
+            continue
+        same = dict(bounded.terms) == dict(form.terms)
+        if not same or size - form.constant != limit - bounded.constant:
+            raise NotAWindow("the last tile along an axis ends inside the array")
+        return True
+    return False
