@@ -50,7 +50,22 @@ def linear_form(expression: AffineExpr) -> LinearForm:
     """The linear form of any affine expression."""
     terms: dict[AffineExpr, int] = {}
     constant = _gather(expression, 1, terms)
+    constant += _rejoin(terms)
     return LinearForm({atom: c for atom, c in terms.items() if c}, constant)
+
+
+def _rejoin(terms: dict[AffineExpr, int]) -> int:
+    """Put ``(e floordiv m) * m + e mod m`` back together as ``e``; what that adds to the constant."""
+    constant = 0
+    for atom, factor in list(terms.items()):
+        if not isinstance(atom, AffineBinaryOpExpr) or atom.kind is not AffineBinaryOpKind.Mod:
+            continue
+        assert isinstance(atom.rhs, AffineConstantExpr)
+        quotient = AffineBinaryOpExpr(AffineBinaryOpKind.FloorDiv, atom.lhs, atom.rhs)
+        if factor and terms.get(quotient) == factor * atom.rhs.value:
+            del terms[atom], terms[quotient]
+            constant += _gather(atom.lhs, factor, terms)
+    return constant
 
 
 def _gather(expression: AffineExpr, factor: int, terms: dict[AffineExpr, int]) -> int:

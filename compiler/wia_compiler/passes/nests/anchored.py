@@ -78,7 +78,7 @@ class AnchoredNest:
 
         ``also`` are values with an index in this nest though they depend on no anchor.
         """
-        partial = {**also, **self._partial_indices()}
+        partial = self._partial_indices(also)
         leaves: dict[Index, list[Result]] = {}
         others: list[Result] = []
         for result in self.group.results:
@@ -94,19 +94,21 @@ class AnchoredNest:
             self.plan.leaves.append(leaf)
         return self.plan, others
 
-    def _partial_indices(self) -> dict[SSAValue, PartialIndex]:
+    def _partial_indices(self, also: Mapping[SSAValue, Index]) -> dict[SSAValue, PartialIndex]:
         """The index of every value that depends on an anchor, as far as the anchors fix it."""
-        known: dict[SSAValue, PartialIndex] = {
-            value: anchor.index for value, anchor in self.reader.anchors.items()
-        }
+        known: dict[SSAValue, PartialIndex] = dict(also)
+        known |= {value: anchor.index for value, anchor in self.reader.anchors.items()}
         for op in self.group.ops:
             if isinstance(op, ConstantOp) or op.result in known:
                 continue
             if not any(operand in known for operand in op.arguments):
                 continue
             if op.declaration.family == "movement":
-                moved = result_index(op, known[op.arguments[0]], self.plan.sizes)
-                known[op.result] = moved
+                source = known[op.arguments[0]]
+                if kind_of(op) == "reshape":
+                    # Row-major order mixes axes: what is open has to be fixed first.
+                    source = self._filled(source, spec_of(op.arguments[0].type).shape)
+                known[op.result] = result_index(op, source, self.plan.sizes)
             elif op.declaration.family == "elementwise":
                 known[op.result] = _joined(op, known)
             else:
@@ -114,8 +116,17 @@ class AnchoredNest:
         return known
 
     def _completed(self, partial: PartialIndex, result: Result) -> Index:
-        """A result's index with axes for what the anchors leave open."""
+        """A result's index; every element must be written once, from one row."""
         shape = result.target.shape
+        index = self._filled(partial, shape)
+        used = self._axes_of(index)
+        points = math.prod(self.plan.axes[axis].size for axis in used)
+        if points != math.prod(shape) or not used.issuperset(self.plan.kept):
+            raise NotOneNest("a result takes a value of one row to elements of several rows")
+        return index
+
+    def _filled(self, partial: PartialIndex, shape: Sequence[int]) -> Index:
+        """An index with an axis wherever the anchors leave one open."""
         index: list[AffineExpr] = []
         used = self._axes_of(tuple(each for each in partial if each is not None))
         for each, size in zip(partial, shape, strict=True):
@@ -125,9 +136,6 @@ class AnchoredNest:
             axis = self._open_axis(size, used)
             used.add(axis)
             index.append(AffineExpr.dimension(axis))
-        points = math.prod(self.plan.axes[axis].size for axis in used)
-        if points != math.prod(shape) or not used.issuperset(self.plan.kept):
-            raise NotOneNest("a result takes a value of one row to elements of several rows")
         return tuple(index)
 
     def _open_axis(self, size: int, used: set[int]) -> int:
