@@ -66,6 +66,18 @@ class Buffer:
         self.writer = np.full(self.array.shape, -1, np.int64)
 
 
+    def view(self, shape: Sequence[int], strides: Sequence[int]) -> Buffer:
+        """The same memory under another shape and strides (in elements)."""
+        made = Buffer.__new__(Buffer)
+        made.shape = tuple(shape)
+        for name in ("array", "valid", "writer"):
+            own = getattr(self, name)
+            steps = tuple(stride * own.itemsize for stride in strides)
+            seen = np.lib.stride_tricks.as_strided(own, tuple(shape), steps)
+            setattr(made, name, seen.reshape(made.shape or (1,)))
+        return made
+
+
 class Shared:
     """Shared memory of one block, with who touched an element since the last barrier."""
 

@@ -1,0 +1,84 @@
+"""How leaves walk memory: strides along axes, and which operands use which axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineDimExpr
+
+from wia_compiler.backends.gpu.builder import element_type, scope_of
+from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.passes.affine import linear_form
+from wia_compiler.passes.llvm.types import size_bytes, strides_of
+
+
+def leaves_of(nest: FuncOp) -> list[ComputeOp]:
+    """All leaves of a nest, in order."""
+    return [op for op in nest.walk() if isinstance(op, ComputeOp)]
+
+
+def loops_of(nest: FuncOp) -> list[ForOp]:
+    """All loops of a nest, outer before inner."""
+    return [op for op in nest.walk() if isinstance(op, ForOp)]
+
+
+def operands_of(leaf: ComputeOp) -> tuple[SSAValue, ...]:
+    """Inputs, then outputs."""
+    return (*leaf.inputs, *leaf.outputs)
+
+
+def axis_strides(leaf: ComputeOp, operand: int) -> dict[str, int | None]:
+    """Elements between neighbours along each axis for one operand (inputs, then outputs).
+
+    0 for an axis the operand does not use, ``None`` where the step is not constant (an index that
+    is divided).
+    """
+    value = operands_of(leaf)[operand]
+    strides: dict[str, int | None] = dict.fromkeys(leaf.axis_names, 0)
+    memory = strides_of(cast("MemRefType[Attribute]", value.type))
+    for result, stride in zip(leaf.maps.data[operand].data.results, memory, strict=True):
+        for atom, factor in linear_form(result).terms.items():
+            if isinstance(atom, AffineDimExpr):
+                name = leaf.axis_names[atom.position]
+                known = strides[name]
+                strides[name] = None if known is None else known + factor * stride
+                continue
+            for position in atom.used_dims():
+                strides[leaf.axis_names[position]] = None
+    return strides
+
+
+def in_memory(leaf: ComputeOp) -> list[int]:
+    """Numbers of the operands that lie in global memory."""
+    return [n for n, value in enumerate(operands_of(leaf)) if scope_of(value) == ""]
+
+
+def vector_width(leaves: Sequence[ComputeOp], axis: str, limit_bytes: int = 16) -> int:
+    """Neighbours along an axis that 16-byte accesses can take, 1 where they cannot.
+
+    Every operand in memory must be dense or constant along the axis, and what the other axes add
+    to an address must keep it at a multiple of the width.
+    """
+    width = limit_bytes
+    for leaf in leaves:
+        for operand in in_memory(leaf):
+            strides = axis_strides(leaf, operand)
+            own = strides.pop(axis, 0)
+            if own == 0:
+                continue
+            others = [0 if each is None else each for each in strides.values()]
+            if own != 1 or None in strides.values():
+                return 1
+            width = min(width, limit_bytes // size_bytes(element_type(operands_of(leaf)[operand])))
+            while any(each % width for each in others):
+                width //= 2
+    return width
+
+
+def is_dense_along(leaf: ComputeOp, axis: str) -> bool:
+    """Whether some operand in memory has neighbours of the axis side by side."""
+    return any(axis_strides(leaf, operand).get(axis) == 1 for operand in in_memory(leaf))

@@ -1,0 +1,23 @@
+"""What a schedule decided about one nest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+BLOCK_THREADS = 256
+"""Threads of a block: 8 warps keep an SM's four schedulers busy and fit 4 to 8 times in its registers."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Threads of a block, why this mapping, and the numbers it came from."""
+
+    threads: int
+    reason: str
+    numbers: Mapping[str, float | int | str] = field(default_factory=dict[str, float | int | str])
+
+
+def power_of_two_at_least(value: int) -> int:
+    """The smallest power of two that is not below ``value``."""
+    return 1 << max(value - 1, 0).bit_length()

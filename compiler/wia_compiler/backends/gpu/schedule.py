@@ -1,0 +1,60 @@
+"""The default schedule: how each nest is dealt out over blocks, warps and threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.func import FuncOp
+
+from wia_compiler.backends.gpu.access import leaves_of
+from wia_compiler.backends.gpu.architecture import Architecture
+from wia_compiler.backends.gpu.launch import BLOCK_SIZE
+from wia_compiler.backends.gpu.schedule_contraction import schedule_contraction
+from wia_compiler.backends.gpu.schedule_elementwise import schedule_elementwise
+from wia_compiler.backends.gpu.schedule_rows import schedule_rows
+from wia_compiler.base.record import Decision, Level
+from wia_compiler.passes.framework import PassContext
+
+
+@dataclass(frozen=True)
+class ScheduleGpuPass:
+    """Schedule every nest by what it holds: a contraction, reductions, or neither.
+
+    Each schedule gives the number of threads of a block and says in a decision what it chose and
+    from which numbers.
+    """
+
+    architecture: Architecture
+
+    @property
+    def name(self) -> str:
+        """The stage's name."""
+        return "schedule"
+
+    @property
+    def level(self) -> Level:
+        """The level of what it leaves."""
+        return "mid"
+
+    def run(self, module: ModuleOp, context: PassContext) -> None:
+        """Rewrite each ``wia.nest`` function in place."""
+        for op in module.body.block.ops:
+            if not isinstance(op, FuncOp) or "wia.nest" not in op.attributes:
+                continue
+            decision = schedule_nest(op, self.architecture)
+            context.decisions.append(decision)
+
+
+def schedule_nest(nest: FuncOp, architecture: Architecture) -> Decision:
+    """Schedule one nest and set its ``wia.block_size``."""
+    kinds = {leaf.kind.data for leaf in leaves_of(nest)}
+    if kinds & {"contract", "window"}:
+        chosen = schedule_contraction(nest)
+    elif "reduce" in kinds:
+        chosen = schedule_rows(nest, architecture)
+    else:
+        chosen = schedule_elementwise(nest, architecture)
+    nest.attributes[BLOCK_SIZE] = IntegerAttr(chosen.threads, i64)
+    numbers = {"threads": chosen.threads, **chosen.numbers}
+    return Decision("schedule", nest.sym_name.data, True, chosen.reason, numbers)

@@ -1,0 +1,155 @@
+"""Contractions: matmuls in tiles through shared memory, convolutions and vectors directly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.func import FuncOp
+
+from wia_compiler.backends.gpu.access import axis_strides, in_memory, leaves_of
+from wia_compiler.backends.gpu.architecture import WARP_SIZE
+from wia_compiler.backends.gpu.choice import Choice, power_of_two_at_least
+from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
+from wia_compiler.backends.gpu.stage_shared import stage_shared
+from wia_compiler.backends.gpu.tiling import (
+    Tile,
+    axis_of,
+    kept_loops,
+    replace_leaf,
+    split_fold,
+    tile_loops,
+    uses_axis,
+)
+from wia_compiler.dialects.tile import ComputeOp
+
+THREADS_PER_SIDE = 16
+"""A matmul's block has 16 × 16 threads."""
+MAX_THREAD_TILE = 4
+"""A thread takes up to 4 × 4 results: 16 sums in registers for 8 loads from shared memory."""
+FOLD_STEP = 16
+"""How much of the folded axis is in shared memory at a time: 64 × 16 of each operand, 8 KiB in f32."""
+FILTERS_PER_THREAD = 4
+"""A thread of a convolution computes up to 4 filters at one place, so that one load serves 4 sums."""
+WARPS_PER_BLOCK = 4
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """Axes of a contraction: ``rows`` of one operand alone, ``columns`` of the other, ``fold``."""
+
+    rows: str
+    columns: str
+    fold: str
+
+
+def schedule_contraction(nest: FuncOp) -> Choice:
+    """Choose by the axes: tiles where both operands are reused, else a thread or a warp a result."""
+    (leaf,) = [each for each in leaves_of(nest) if each.kind.data in ("contract", "window")]
+    sides = _sides(nest, leaf)
+    if sides is not None:
+        return _tiled(nest, leaf, sides)
+    if leaf.kind.data == "contract" and kept_loops(nest) and _folds_along_memory(leaf):
+        return _warp_per_result(nest)
+    if not kept_loops(nest):
+        return _block_per_result(nest)
+    return _direct(nest, leaf)
+
+
+def _sides(nest: FuncOp, leaf: ComputeOp) -> _Sides | None:
+    """The axes to tile, where the leaf is a matmul: one folded axis, an axis of each operand alone."""
+    folded = [n for n, is_folded in zip(leaf.axis_names, leaf.reductions, strict=True) if is_folded]
+    memory = [number for number in in_memory(leaf) if number < len(leaf.inputs)]
+    if leaf.kind.data != "contract" or len(folded) != 1 or len(memory) != 2:
+        return None
+    own: list[list[str]] = [[], []]
+    for loop in kept_loops(nest):
+        used = [uses_axis(leaf, number, axis_of(loop)) for number in memory]
+        if used[0] != used[1]:
+            own[used[1]].append(axis_of(loop))
+    if not own[0] or not own[1]:
+        return None
+    # The axis that the result is dense along becomes the columns: neighbours for a thread to write.
+    order = [axis_of(loop) for loop in kept_loops(nest)]
+    rows, columns = sorted((own[0][-1], own[1][-1]), key=order.index)
+    return _Sides(rows, columns, folded[0])
+
+
+def _tiled(nest: FuncOp, leaf: ComputeOp, sides: _Sides) -> Choice:
+    """Three levels: a block's tile in shared memory, a thread's in registers, steps of the fold."""
+    sizes = {axis_of(loop): loop.extent.value.data for loop in kept_loops(nest)}
+    per_thread = {axis: _thread_tile(sizes[axis]) for axis in (sides.rows, sides.columns)}
+    tiles = {axis: Tile(each * THREADS_PER_SIDE, each) for axis, each in per_thread.items()}
+    step = min(FOLD_STEP, leaf.sizes[leaf.axis_names.index(sides.fold)])
+    tile_loops(nest, tiles)
+    (leaf,) = [each for each in leaves_of(nest) if each.kind.data == "contract"]
+    loop, leaf = split_fold(leaf, sides.fold, step)
+    stage_shared(nest, leaf, loop)
+    threads = THREADS_PER_SIDE**2
+    shape = [tiles[sides.rows].block, tiles[sides.columns].block, step]
+    numbers = {
+        "block tile": "×".join(map(str, shape)),
+        "thread tile": f"{per_thread[sides.rows]}×{per_thread[sides.columns]}",
+    }
+    return Choice(threads, "contraction: tiles in shared memory", numbers)
+
+
+def _thread_tile(size: int) -> int:
+    """Results a thread takes along an axis: fewer where the axis would leave threads idle."""
+    wanted = power_of_two_at_least(-(-size // THREADS_PER_SIDE))
+    return max(1, min(MAX_THREAD_TILE, wanted))
+
+
+def _folds_along_memory(leaf: ComputeOp) -> bool:
+    """Whether every operand in memory is dense along the one folded axis."""
+    folded = [n for n, is_folded in zip(leaf.axis_names, leaf.reductions, strict=True) if is_folded]
+    memory = [number for number in in_memory(leaf) if number < len(leaf.inputs)]
+    return len(folded) == 1 and all(
+        axis_strides(leaf, number)[folded[0]] in (0, 1) for number in memory
+    )
+
+
+def _warp_per_result(nest: FuncOp) -> Choice:
+    """Matrix times vector along rows: lanes read neighbours of a row and fold their sums."""
+    loops = kept_loops(nest)
+    last = axis_of(loops[-1])
+    warps = min(WARPS_PER_BLOCK, power_of_two_at_least(loops[-1].extent.value.data))
+    tile_loops(nest, {last: Tile(warps, 1)}, inner="warp")
+    for leaf in leaves_of(nest):
+        replace_leaf(leaf, level="warp")
+    return Choice(warps * WARP_SIZE, f"contraction: a warp for each result, {warps} a block")
+
+
+def _block_per_result(nest: FuncOp) -> Choice:
+    """A dot product: one block."""
+    threads = 256
+    for leaf in leaves_of(nest):
+        replace_leaf(leaf, level="block")
+    return Choice(threads, "contraction to one value: one block")
+
+
+def _direct(nest: FuncOp, leaf: ComputeOp) -> Choice:
+    """Threads along the last axis; each keeps the sums of several filters at its place."""
+    loops = kept_loops(nest)
+    axes = [axis_of(loop) for loop in loops]
+    sizes = [loop.extent.value.data for loop in loops]
+    filters = _reused_axis(leaf, axes)
+    tiles = spread_threads(axes, sizes, 1)
+    each = 1
+    if filters is not None:
+        # One block keeps to as few filters as a thread does; places fill the block.
+        others = [axis for axis in axes if axis != filters]
+        rest = [size for axis, size in zip(axes, sizes, strict=True) if axis != filters]
+        each = min(FILTERS_PER_THREAD, sizes[axes.index(filters)])
+        tiles = spread_threads(others, rest, 1)
+        tiles[filters] = Tile(each, each)
+    tile_loops(nest, tiles)
+    threads = prod(tile.block // tile.each for tile in tiles.values())
+    reason = f"contraction: direct, {each} results a thread"
+    return Choice(threads, reason, {"results a thread": each})
+
+
+def _reused_axis(leaf: ComputeOp, axes: list[str]) -> str | None:
+    """An axis, not the last, that the first operand does not use: its loads serve several sums."""
+    candidates = [axis for axis in axes[:-1] if not uses_axis(leaf, 0, axis)]
+    return candidates[-1] if candidates else None

@@ -1,0 +1,101 @@
+"""Nests with reductions: a warp or a block for each row, or a thread for each column."""
+
+from __future__ import annotations
+
+from math import prod
+
+from xdsl.dialects.func import FuncOp
+
+from wia_compiler.backends.gpu.access import in_memory, is_dense_along, leaves_of
+from wia_compiler.backends.gpu.architecture import MAX_THREADS_PER_BLOCK, WARP_SIZE, Architecture
+from wia_compiler.backends.gpu.choice import Choice, power_of_two_at_least
+from wia_compiler.backends.gpu.leaf import identity_of
+from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
+from wia_compiler.backends.gpu.stage_rows import stage_rows
+from wia_compiler.backends.gpu.tiling import Tile, axis_of, kept_loops, replace_leaf, tile_loops
+from wia_compiler.dialects.tile import ComputeOp, LeafLevel
+
+TINY_ROW = 8
+"""Rows up to this long leave most of a warp idle: a thread takes one."""
+WARP_ROW = 1024
+"""Rows up to this long are a warp's: 32 elements a lane. Longer ones are a block's."""
+WARPS_PER_BLOCK = 4
+ELEMENTS_PER_THREAD = 8
+"""A block for a row has one thread for so many elements, so that loads overlap."""
+
+
+def schedule_rows(nest: FuncOp, architecture: Architecture) -> Choice:
+    """Choose by the length of a row, the number of rows and how they lie in memory.
+
+    A row whose elements are neighbours in memory is read by consecutive lanes: a warp a row up to
+    1024 elements, a block a row above, and one block for a reduction to a single value. Where it is
+    the rows that are neighbours (a sum over the first axis), and there are enough of them, each
+    thread folds one and neighbouring threads read neighbours.
+    """
+    leaves = leaves_of(nest)
+    folds = [leaf for leaf in leaves if leaf.kind.data == "reduce"]
+    loops = kept_loops(nest)
+    sizes = [loop.extent.value.data for loop in loops]
+    axes = [axis_of(loop) for loop in loops]
+    rows, length = prod(sizes), max(_row_length(leaf) for leaf in folds)
+    numbers = {"rows": rows, "row": length}
+    shareable = all(
+        identity_of(leaf, number) is not None for leaf in folds for number in range(len(leaf.outputs))
+    )
+    by_column = bool(axes) and _rows_are_neighbours(folds, axes[-1])
+    enough_columns = rows >= architecture.sm_count * WARP_SIZE
+    if loops and (not shareable or length <= TINY_ROW or (by_column and enough_columns)):
+        tiles = spread_threads(axes, sizes, 1)
+        tile_loops(nest, tiles)
+        threads = prod(tile.block // tile.each for tile in tiles.values())
+        return Choice(threads, "reduction: a thread for each row", numbers)
+    if not shareable:
+        return Choice(1, "a reduction that cannot be shared: one thread", numbers)
+    if loops and length <= WARP_ROW and rows >= architecture.sm_count:
+        return _warp_rows(nest, axes, sizes, numbers)
+    return _block_rows(nest, length, numbers)
+
+
+def _warp_rows(
+    nest: FuncOp, axes: list[str], sizes: list[int], numbers: dict[str, int]
+) -> Choice:
+    warps = min(WARPS_PER_BLOCK, power_of_two_at_least(sizes[-1]))
+    tile_loops(nest, {axes[-1]: Tile(warps, 1)}, inner="warp")
+    kept = stage_rows(nest, WARP_SIZE, "warp")
+    set_level(nest, "warp")
+    reason = f"reduction: a warp for each row, {warps} a block"
+    return Choice(warps * WARP_SIZE, reason, {**numbers, "rows kept in registers": kept})
+
+
+def _block_rows(nest: FuncOp, length: int, numbers: dict[str, int]) -> Choice:
+    tile_loops(nest, {})
+    wanted = power_of_two_at_least(-(-length // ELEMENTS_PER_THREAD))
+    threads = min(MAX_THREADS_PER_BLOCK, max(2 * WARP_SIZE, wanted))
+    kept = stage_rows(nest, threads, "block")
+    set_level(nest, "block")
+    reason = "reduction: a block for each row"
+    return Choice(threads, reason, {**numbers, "rows kept in registers": kept})
+
+
+def set_level(nest: FuncOp, level: LeafLevel) -> None:
+    """Let a group of threads share every leaf of a nest."""
+    for leaf in leaves_of(nest):
+        replace_leaf(leaf, level=level)
+
+
+def _row_length(leaf: ComputeOp) -> int:
+    pairs = zip(leaf.sizes, leaf.reductions, strict=True)
+    return prod(size for size, folded in pairs if folded)
+
+
+def _rows_are_neighbours(folds: list[ComputeOp], last: str) -> bool:
+    """Whether it is the last kept axis, and no folded one, along which memory is dense."""
+    for leaf in folds:
+        if not in_memory(leaf):
+            continue
+        folded = [n for n, is_folded in zip(leaf.axis_names, leaf.reductions, strict=True) if is_folded]
+        if any(is_dense_along(leaf, name) for name in folded):
+            return False
+        if is_dense_along(leaf, last):
+            return True
+    return False
