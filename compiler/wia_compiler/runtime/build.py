@@ -132,7 +132,7 @@ class Build:
     @property
     def simulated(self) -> bool:
         """Whether running it means running its text on a simulator."""
-        return bool(getattr(self.executable, "simulated", False))
+        return getattr(self.executable, "simulate", None) is not None
 
     def prepare(self, *arrays: Any, out: object = None, **keywords: Any) -> PreparedCall:
         """Check the arguments and allocate the outputs; running is then ``execute()``.

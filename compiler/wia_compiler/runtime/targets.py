@@ -6,7 +6,7 @@ import difflib
 import functools
 import importlib
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import wia_compiler.backends
 from wia_compiler.base.errors import TargetError
@@ -22,6 +22,15 @@ class TargetFolder(Protocol):
 
     def make_target(self, name: str) -> Target:
         """The target of that name."""
+        ...
+
+
+@runtime_checkable
+class WantsSimulator(Protocol):
+    """A target whose kernels can run on a simulator of their text."""
+
+    def with_simulator(self, simulate: Any) -> Target:
+        """The same target, whose kernels run on ``simulate``."""
         ...
 
 
@@ -47,11 +56,26 @@ def make_target(name: str) -> Target:
     if family in families():
         folder = _folder(family)
         if name in (family, *folder.targets()):
-            return folder.make_target(name)
+            return _with_simulator(family, folder.make_target(name))
     known = targets()
     near = difflib.get_close_matches(name, [*known, *families()], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise TargetError(f"no target {name!r}: expected one of {', '.join(known)}{hint}")
+
+
+def _with_simulator(family: str, target: Target) -> Target:
+    """A target that asks for a simulator gets the one in the folder of its family.
+
+    Backends and simulators know nothing of each other; here is where they meet.
+    """
+    if not isinstance(target, WantsSimulator):
+        return target
+
+    def simulate(*arguments: Any, **keywords: Any) -> Any:
+        simulator = importlib.import_module(f"wia_compiler.simulators.{family}")
+        return simulator.run(*arguments, **keywords)
+
+    return target.with_simulator(simulate)
 
 
 def _folder(family: str) -> TargetFolder:
