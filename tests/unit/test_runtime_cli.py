@@ -1,0 +1,254 @@
+"""The command line: what it prints, writes and says when something is wrong."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from wia_compiler.runtime import cli
+from wia_compiler.runtime.commands.run import compare
+from wia_compiler.runtime.session import default_session
+
+TEXT = """\
+kernel double(input A: tensor, output B: tensor) {
+  B = A + A;
+}
+"""
+TWO = TEXT + "kernel scale(input A: tensor, alpha: f32, output B: tensor) { B = A * alpha; }\n"
+
+
+@pytest.fixture(autouse=True)
+def cache_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("WIA_CACHE_DIR", str(tmp_path / "cache"))
+    default_session().forget()
+
+
+@pytest.fixture
+def file(tmp_path) -> str:
+    path = tmp_path / "double.wia"
+    path.write_text(TEXT)
+    return str(path)
+
+
+@pytest.fixture
+def wia(capsys):
+    """Run a command: its exit status, output and messages."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        try:
+            status = cli.main(arguments)
+        except SystemExit as exit_:
+            status = exit_.code
+        return (status, *capsys.readouterr())
+
+    return run
+
+
+ARGS = ("--args", "A=f32[3,4]")
+
+
+def test_help_of_every_command_has_examples(wia):
+    status, said, _ = wia("--help")
+    assert status == 0 and all(command in said for command in cli.COMMANDS)
+    for command in cli.COMMANDS:
+        status, said, _ = wia(command, "--help")
+        assert status == 0 and "examples:" in said and f"  wia {command}" in said, command
+
+
+def test_commands_are_the_files_of_the_folder():
+    from pathlib import Path
+
+    folder = Path(cli.__file__).parent / "commands"
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "common"}
+    assert files == set(cli.COMMANDS)
+
+
+def test_usage_errors_are_2(wia):
+    assert wia()[0] == 2
+    assert wia("nonsense")[0] == 2
+    assert wia("build")[0] == 2
+    assert wia("cache", "explain")[0] == 2
+    assert wia("cache", "show", "abcd")[0] == 2
+    assert wia("stages", "x.wia", "--stage", "a", "--decisions")[0] == 2
+
+
+def test_build_shows_stages_and_writes_one_file_for_each(wia, file, tmp_path):
+    folder = tmp_path / "out"
+    status, said, complaints = wia("build", file, *ARGS, "-o", str(folder))
+    assert (status, complaints) == (0, "")
+    stages = [line.split()[0] for line in said.splitlines()[2:] if line.split()[1:2]]
+    written = {path.name for path in folder.iterdir()}
+    assert {"source.wia", "import.mlir", "fusion.mlir", "loops.mlir", "trace.json"} <= written
+    assert {"llvm.ll", "x86.s", "kernel.o"} <= written
+    for name in ("source", "import", "fusion", "loops", "llvm", "x86"):
+        assert name in stages
+    assert "ret" in (folder / "x86.s").read_text()
+    assert json.loads((folder / "trace.json").read_text())["kernel"] == "double"
+
+
+def test_build_as_json(wia, file):
+    status, said, _ = wia("build", file, *ARGS, "--json")
+    data = json.loads(said)
+    assert status == 0 and data["kernel"] == "double" and data["target"] == "cpu"
+    assert data["inputs"] == [{"name": "A", "shape": [3, 4], "dtype": "f32", "strides": None}]
+    assert data["flops"] == 12 and data["size_bytes"] == 96
+    assert data["cache"]["hit"] == "miss" and len(data["cache"]["digest"]) == 64
+    assert [stage["name"] for stage in data["stages"]][:2] == ["source", "import"]
+
+
+def test_build_emits_one_text(wia, file):
+    status, said, _ = wia("build", file, *ARGS, "--emit", "llvm")
+    assert status == 0 and "define" in said
+    status, said, complaints = wia("build", file, *ARGS, "--emit", "lvm")
+    assert (status, said) == (1, "")
+    assert "did you mean 'llvm'" in complaints
+
+
+def test_build_for_another_target(wia, file):
+    status, said, _ = wia("build", file, *ARGS, "--target", "gpu", "--emit", "ptx")
+    assert status == 0 and ".visible .entry" in said
+    status, _, complaints = wia("build", file, *ARGS, "--target", "gpu:sm_91")
+    assert status == 1 and "did you mean 'gpu:sm_90'" in complaints
+
+
+def test_run_compares_with_the_reference(wia, file):
+    status, said, complaints = wia("run", file, *ARGS, "--seed", "3", "--repeat", "2")
+    assert (status, complaints) == (0, "")
+    assert "time " in said and "f32[3,4]" in said and "agrees" in said
+    status, said, _ = wia("run", file, *ARGS, "--json")
+    data = json.loads(said)
+    assert status == 0 and data["correct"] is True and data["time_ns"] > 0
+    assert data["results"][0]["name"] == "B" and data["results"][0]["agrees"] is True
+
+
+def test_run_is_1_where_the_result_is_wrong(wia, file, monkeypatch):
+    from wia_compiler.runtime import reference_call
+
+    monkeypatch.setattr(reference_call, "reference", lambda kernel, A: A * 3)
+    status, said, _ = wia("run", file, *ARGS)
+    assert status == 1 and "DISAGREES" in said
+
+
+def test_run_takes_scalars_and_kernels_by_name(wia, tmp_path):
+    path = tmp_path / "two.wia"
+    path.write_text(TWO)
+    status, said, _ = wia("run", str(path), "-k", "scale", "-a", "A=f32[5], alpha=2.5", "--json")
+    assert status == 0 and json.loads(said)["kernel"] == "scale"
+    status, _, complaints = wia("run", str(path), *ARGS)
+    assert status == 1 and "double, scale" in complaints and "--kernel" in complaints
+    status, _, complaints = wia("run", str(path), "-k", "sclae", *ARGS)
+    assert status == 1 and "no kernel 'sclae'" in complaints
+
+
+def test_stages_text_difference_and_decisions(wia, file):
+    status, said, _ = wia("stages", file, *ARGS)
+    assert status == 0 and said.splitlines()[0].split()[:2] == ["stage", "level"]
+    status, said, _ = wia("stages", file, *ARGS, "--stage", "source")
+    assert status == 0 and "B = A + A;" in said
+    status, said, _ = wia("stages", file, *ARGS, "--diff", "import", "infer-shapes")
+    assert status == 0 and said.startswith("--- import") and "tensor<3x4xf32>" in said
+    status, said, _ = wia("stages", file, *ARGS, "--diff", "import", "import")
+    assert status == 0 and said == "import and import are equal\n"
+    status, said, _ = wia("stages", file, *ARGS, "--decisions", "--json")
+    assert status == 0 and isinstance(json.loads(said), list)
+    status, _, complaints = wia("stages", file, *ARGS, "--stage", "fusoin")
+    assert status == 1 and "did you mean 'fusion'" in complaints
+
+
+def test_profile_says_where_the_kernel_stands(wia, file):
+    status, said, complaints = wia("profile", file, *ARGS)
+    assert (status, complaints) == (0, "")
+    assert "double on cpu" in said and "measured" in said
+    status, said, _ = wia("profile", file, *ARGS, "--json")
+    data = json.loads(said)
+    assert status == 0 and data["flops"] == 12 and data["source"] == "measured"
+
+
+def test_cache_shows_explains_and_clears(wia, file):
+    assert "0 kernels" in wia("cache")[1]
+    digest = json.loads(wia("build", file, *ARGS, "--json")[1])["cache"]["digest"]
+    status, said, _ = wia("cache", "show", "--json")
+    assert [entry["digest"] for entry in json.loads(said)["entries"]] == [digest]
+    status, said, _ = wia("cache", "explain", digest[:10])
+    assert status == 0 and "B = A + A;" in said and digest in said
+    assert json.loads(wia("cache", "explain", digest[:10], "--json")[1])["digest"] == digest
+    assert wia("cache", "explain", "00000")[0] == 1
+    assert "removed 1 kernel from" in wia("cache", "clear")[1]
+    assert json.loads(wia("cache", "clear", "--json")[1])["removed"] == 0
+
+
+def test_targets_lists_every_family(wia):
+    status, said, _ = wia("targets")
+    assert status == 0 and {"cpu", "gpu:sm_90"} <= {line.split()[0] for line in said.splitlines()}
+    names = [row["name"] for row in json.loads(wia("targets", "--json")[1])]
+    assert {"cpu", "gpu:sm_80", "gpu:sm_90", "gpu:sm_120"} <= set(names)
+
+
+def test_doctor(wia):
+    status, said, _ = wia("doctor")
+    assert status == 0 and said.startswith("required\n") and "numpy" in said
+    assert json.loads(wia("doctor", "--json")[1])["healthy"] is True
+
+
+def test_standard_input(wia, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(TEXT))
+    assert wia("run", "-", *ARGS)[0] == 0
+    monkeypatch.setattr("sys.stdin", io.StringIO("kernel double(\n"))
+    status, said, complaints = wia("run", "-", *ARGS)
+    assert (status, said) == (1, "") and "<stdin>:" in complaints
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("run", "absent.wia"), "cannot read absent.wia: No such file"),
+        (("run", "FILE"), "A is missing"),
+        (("run", "FILE", "--args", "A=f3[2]"), "did you mean f32?"),
+        (("run", "FILE", "--args", "A=f32[2], X=f32[2]"), "no parameter 'X'"),
+        (("run", "FILE", "--args", "A=2.0"), "expected an array"),
+        (("build", "FILE", "--args", "A=f32[2]", "-o", "FILE/x"), "cannot write to"),
+        (("run", "FILE", "--args", "A=f32[2]", "--target", "gpu:sm_90"), "cupy"),
+    ],
+)
+def test_mistakes_are_messages_without_frames(wia, file, arguments, expected):
+    status, said, complaints = wia(*(part.replace("FILE", file) for part in arguments))
+    if expected == "cupy" and status == 0:
+        return  # a GPU is here
+    assert (status, said) == (1, "")
+    assert expected in complaints and "Traceback" not in complaints
+
+
+def test_errors_of_the_program_show_the_line_of_the_file(wia, tmp_path):
+    path = tmp_path / "wrong.wia"
+    path.write_text("kernel k(input A: tensor, output B: tensor) {\n  B = relo(A);\n}\n")
+    status, _, complaints = wia("run", str(path), *ARGS)
+    assert status == 1 and f"{path}:2:7" in complaints and "^^^^" in complaints
+    path.write_bytes(b"\xff\xfe")
+    assert "not UTF-8" in wia("run", str(path), *ARGS)[2]
+
+
+@pytest.mark.parametrize(
+    ("got", "wanted", "agrees"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], True),
+        ([1.0, 2.0 + 4e-7], [1.0, 2.0], True),
+        ([1.0, 2.1], [1.0, 2.0], False),
+        ([np.nan, 2.0], [np.nan, 2.0], True),
+        ([np.nan, 2.0], [1.0, 2.0], False),
+        ([1.0, 2.0], [np.nan, 2.0], False),
+        ([np.inf, 2.0], [np.inf, 2.0], True),
+        ([-np.inf, 2.0], [np.inf, 2.0], False),
+        ([], [], True),
+    ],
+)
+def test_comparison(got, wanted, agrees):
+    got, wanted = np.array(got, np.float32), np.array(wanted, np.float32)
+    assert compare("B", got, wanted, 8).agrees is agrees
+
+
+def test_comparison_of_integers_is_exact_and_of_shapes_strict():
+    ones = np.ones(3, np.int32)
+    assert compare("B", ones, ones, 8).agrees
+    assert not compare("B", ones, ones + np.int32(1), 8).agrees
+    assert not compare("B", ones, np.ones(2, np.int32), 8).agrees
+    assert not compare("B", ones, np.ones(3, np.int64), 8).agrees
