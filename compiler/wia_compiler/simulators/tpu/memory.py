@@ -124,7 +124,7 @@ def as_tile(view: Array, window: Window) -> Array:
     runs = [n for axis, n in zip(window.axes, view.shape, strict=True) if axis.length is not None]
     shape = (1, 1) if not runs else (1, runs[0]) if len(runs) == 1 else (runs[0], runs[-1])
     keep = tuple(slice(None) if axis.length is not None else 0 for axis in window.axes)
-    tile = view[keep]
+    tile = view[(*keep, ...)]  # the ellipsis keeps it a view where no run is left
     if len(runs) < 2:
         tile = tile[(None,) * (2 - len(runs))]
     assert tile.shape == shape
