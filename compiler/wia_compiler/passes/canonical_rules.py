@@ -42,7 +42,7 @@ ALGEBRA: tuple[Rule, ...] = (
     Rule("sub(x, neg(y))", "add(x, y)"),
     Rule("mul(neg(x), neg(y))", "mul(x, y)"),
     Rule("neg(neg(x))", "x"),
-    Rule("abs(neg(x))", "abs(x)"),
+    Rule("abs(neg(x))", "abs(x)", "signed"),
     Rule("abs(abs(x))", "abs(x)"),
     Rule("relu(relu(x))", "relu(x)"),
     Rule("max(x, x)", "x"),

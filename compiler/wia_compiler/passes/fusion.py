@@ -152,7 +152,7 @@ class _Grouping:
             how = f"{name} becomes an index map" if moves else f"{name} stays in registers"
             reason = (
                 f"{how}: {bytes_text(numbers.saved_bytes)} of traffic and one launch less, "
-                f"benefit {numbers.ratio:.3g} × cost"
+                f"benefit {_ratio_text(numbers.ratio)} × cost"
             )
         self._record(op, user, taken, reason, _row(numbers, []))
 
@@ -195,6 +195,10 @@ def _row(numbers: Estimate, others: list[str]) -> dict[str, float | int | str]:
         "ratio": round(numbers.ratio, 3),
         "threshold": THRESHOLD,
     }
+
+
+def _ratio_text(ratio: float) -> str:
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
 
 
 def _needed_elsewhere(name: str, others: list[str]) -> str:

@@ -26,7 +26,7 @@ from wia_compiler.passes.framework import PassContext
 COMMUTATIVE = frozenset({"add", "mul", "min", "max", "eq", "ne", "logical_and", "logical_or"})
 _NUMBERS = {"inf": math.inf, "true": True, "false": False}
 
-Dtypes = Literal["any", "float", "integer", "exact"]
+Dtypes = Literal["any", "float", "integer", "signed", "exact"]
 Bindings: TypeAlias = "dict[str, SSAValue]"
 
 
@@ -35,7 +35,7 @@ class Rule:
     """One identity: wherever ``pattern`` stands, ``replacement`` has the same value, bit for bit.
 
     ``dtypes`` says for which dtypes of the root's first operand it holds: ``float``, ``integer``,
-    ``exact`` (integers and bool, where x equals x) or ``any``.
+    ``signed`` (both, but u8), ``exact`` (integers and bool, where x equals x) or ``any``.
     """
 
     pattern: str
@@ -191,6 +191,8 @@ def _replace(op: TensorOp, value: SSAValue, rewriter: Rewriter) -> None:
 def _erase_unused(op: object) -> None:
     if not isinstance(op, TensorOp | ConstantOp) or op.result.first_use is not None:
         return
+    if op.parent is None:  # both operands of an op may be one value
+        return
     operands = list(op.operands)
     op.detach()
     op.erase()
@@ -270,6 +272,8 @@ def _dtype_fits(dtypes: Dtypes, op: TensorOp) -> bool:
             return dtype.is_float
         case "integer":
             return dtype.is_integer
+        case "signed":
+            return dtype.kind in ("float", "int")
         case "exact":
             return not dtype.is_float
         case "any":
