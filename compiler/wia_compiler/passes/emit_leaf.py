@@ -135,7 +135,7 @@ def emit_body(leaf: ComputeOp, builder: Builder, arguments: Sequence[SSAValue]) 
     """The leaf's body on scalars; ops keep their locations, folds get their permission."""
     block = leaf.body.block
     values: dict[SSAValue, SSAValue] = dict(zip(block.args, arguments, strict=True))
-    flags = _permissions(leaf)
+    flags = fold_permissions(leaf)
     for op in block.ops:
         if isinstance(op, YieldOp):
             return [values.get(value, value) for value in op.arguments]
@@ -146,7 +146,8 @@ def emit_body(leaf: ComputeOp, builder: Builder, arguments: Sequence[SSAValue]) 
     raise ValueError("a leaf's body ends with tile.yield")
 
 
-def _permissions(leaf: ComputeOp) -> dict[Operation, FastMathFlagsAttr]:
+def fold_permissions(leaf: ComputeOp) -> dict[Operation, FastMathFlagsAttr]:
+    """The fast-math flags that each op of a folding leaf's body may carry (numerics contract)."""
     if not leaf.folds:
         return {}
     flags: dict[Operation, FastMathFlagsAttr] = {}
