@@ -111,9 +111,10 @@ def _function(shared: ModuleWriter, op: func.FuncOp) -> str:
         words.append(options.entry_convention)
     words.append(llvm_type(results[0], options) if results else "void")
     words.append(f"{symbol(name)}({', '.join(parameters)})")
-    block_size = op.attributes.get("wia.block_size")
-    if is_entry and isinstance(block_size, IntegerAttr):
-        words.append(f'"nvvm.maxntid"="{block_size.value.data}"')
+    for attribute, spelled in _LAUNCH_BOUNDS:
+        bound = op.attributes.get(attribute)
+        if is_entry and isinstance(bound, IntegerAttr):
+            words.append(f'"{spelled}"="{bound.value.data}"')
     words.append(f"#0{place} {{")
     return "\n".join([" ".join(words), "entry:", *writer.allocas, *writer.lines, "}"])
 
@@ -134,6 +135,9 @@ def _packed_entry(shared: ModuleWriter, op: func.FuncOp) -> str:
     writer.line("ret void")
     head = f"define void {symbol(name)}(ptr noalias noundef readonly %buffers) #0{place} {{"
     return "\n".join([head, "entry:", *writer.lines, "}"])
+
+
+_LAUNCH_BOUNDS = (("wia.block_size", "nvvm.maxntid"), ("wia.min_blocks", "nvvm.minctasm"))
 
 
 def _parameter(writer: Writer, argument: SSAValue) -> str:

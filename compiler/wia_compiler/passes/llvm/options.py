@@ -63,7 +63,8 @@ def x86_options(triple: str, *, debug_info: bool = True) -> EmitOptions:
 def nvptx_options(*, debug_info: bool = True) -> EmitOptions:
     """Options for NVIDIA GPUs; kernels carry ``gpu.kernel``, functions with ``wia.host`` are left out.
 
-    An integer attribute ``wia.block_size`` on a kernel becomes ``nvvm.maxntid``.
+    Integer attributes of a kernel become launch bounds: ``wia.block_size`` ``nvvm.maxntid``,
+    ``wia.min_blocks`` (blocks an SM must be able to hold) ``nvvm.minctasm``.
     """
     return EmitOptions(
         "nvptx64-nvidia-cuda",
