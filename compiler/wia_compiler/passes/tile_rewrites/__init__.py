@@ -1,0 +1,45 @@
+"""Legality-checked rewrites of nests: what every schedule is written with.
+
+Each takes ops of a nest, changes the nest in place and gives back what it made; a rewrite that
+would change results raises ``IllegalRewrite`` with the reason and leaves the nest as it was.
+"""
+
+from wia_compiler.passes.tile_rewrites.folds import drop_bounds, tile_reduction
+from wia_compiler.passes.tile_rewrites.levels import set_leaf_level, set_level
+from wia_compiler.passes.tile_rewrites.loops import (
+    interchange,
+    remove_unit_loops,
+    split_loop,
+    tile_axis,
+)
+from wia_compiler.passes.tile_rewrites.nest import (
+    IllegalRewrite,
+    axis_of,
+    find_loop,
+    leaves_of,
+    loops_around,
+    loops_of,
+    replace_leaf,
+    scope_of,
+)
+from wia_compiler.passes.tile_rewrites.staging import stage_operand
+
+__all__ = [
+    "IllegalRewrite",
+    "axis_of",
+    "drop_bounds",
+    "find_loop",
+    "interchange",
+    "leaves_of",
+    "loops_around",
+    "loops_of",
+    "remove_unit_loops",
+    "replace_leaf",
+    "scope_of",
+    "set_leaf_level",
+    "set_level",
+    "split_loop",
+    "stage_operand",
+    "tile_axis",
+    "tile_reduction",
+]

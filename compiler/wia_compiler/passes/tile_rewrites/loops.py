@@ -1,0 +1,236 @@
+"""Rewrites of loops over kept axes: tiles, splits, order, and loops of one turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from xdsl.dialects import memref
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, i64
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
+
+from wia_compiler.dialects.tile import ComputeOp, ForOp, LoopLevel, hint_of
+from wia_compiler.passes.affine import atoms
+from wia_compiler.passes.tile_rewrites.nest import (
+    IllegalRewrite,
+    axis_of,
+    find_loop,
+    leaves_of,
+    loops_of,
+    needs_bounds,
+    remap_leaf,
+    replace_ivs,
+)
+
+
+def tile_axis(nest: Operation, axis: str, size: int) -> ForOp:
+    """Take ``size`` points of an axis at a time: its innermost loop's step, and its leaves.
+
+    ::
+
+        for %i0 in 1000 step 1                      for %i0 in 1000 step 128
+          %acc = alloc 1 @register           →        %acc = alloc 128 @register
+          contract [i = 1] acc[i] += a[%i0 + i]       contract [i = 128] acc[i] += a[%i0 + i]
+                                                        bounds (%i0 + i < 1000)
+
+    Register buffers with a dimension for the axis grow with it. Bounds are added where ``size``
+    does not divide the loop's extent; a leaf that only fills a buffer needs none.
+    """
+    loops = loops_of(nest, axis)
+    if not loops:
+        raise IllegalRewrite(f"axis {axis!r} has no loop: only kept axes longer than 1 have one")
+    loop = loops[-1]
+    extent, step = loop.extent.value.data, loop.step.value.data
+    if step != 1:
+        raise IllegalRewrite(f"loop {loop.axis.data} already takes {step} points at a time")
+    if size < 1:
+        raise IllegalRewrite(f"a tile of {size} points of axis {axis!r}")
+    leaves = leaves_of(loop)
+    for leaf in leaves:
+        if axis not in leaf.axis_names:
+            raise IllegalRewrite(f"a {leaf.kind.data} leaf inside {loop.axis.data} has no {axis!r}")
+    size = min(size, extent)
+    if size == 1:
+        return loop
+    _grow_buffers(loop, axis, leaves, size)
+    loop.properties["step"] = IntegerAttr(size, i64)
+    for leaf in leaves:
+        _widen_leaf(leaf, loop, axis, size, ragged=extent % size != 0)
+    return loop
+
+
+def _widen_leaf(leaf: ComputeOp, loop: ForOp, axis: str, size: int, *, ragged: bool) -> None:
+    position = leaf.axis_names.index(axis)
+    ivs = list(leaf.ivs)
+    axes = list(zip(leaf.axis_names, leaf.sizes, strict=True))
+    axes[position] = (axis, size)
+    bounds: list[tuple[AffineExpr, int]] = []
+    if ragged and needs_bounds(leaf):
+        symbol = AffineExpr.symbol(_position(ivs, loop.induction_variable))
+        bounds.append((symbol + AffineExpr.dimension(position), loop.extent.value.data))
+    symbols = [AffineExpr.symbol(number) for number in range(len(ivs))]
+    remap_leaf(leaf, None, symbols, ivs, axes=axes, bounds=bounds)
+
+
+def _position(ivs: Sequence[SSAValue], iv: SSAValue) -> int:
+    if iv not in ivs:
+        raise IllegalRewrite("a leaf does not list the variable of a loop around it")
+    return ivs.index(iv)
+
+
+def _grow_buffers(loop: ForOp, axis: str, leaves: Sequence[ComputeOp], size: int) -> None:
+    """Buffers made inside the loop get ``size`` elements where leaves index them by the axis."""
+    buffers = [op for op in loop.walk() if isinstance(op, memref.AllocOp)]
+    along = {op: _dimensions_along(op.memref, axis, leaves) for op in buffers}
+    for op, dimensions in along.items():
+        shape = list(cast("MemRefType[Attribute]", op.memref.type).get_shape())
+        for dimension in dimensions:
+            shape[dimension] = size
+        if dimensions:
+            _replace_buffer(op, shape)
+
+
+def _dimensions_along(buffer: SSAValue, axis: str, leaves: Sequence[ComputeOp]) -> set[int]:
+    found: set[int] = set()
+    for leaf in leaves:
+        own = AffineExpr.dimension(leaf.axis_names.index(axis))
+        for value, each in zip((*leaf.inputs, *leaf.outputs), leaf.maps, strict=True):
+            if value is not buffer:
+                continue
+            for dimension, result in enumerate(each.data.results):
+                if result == own:
+                    found.add(dimension)
+                elif own in atoms(result):
+                    raise IllegalRewrite(
+                        f"a buffer is indexed by {axis!r} in a way that a tile cannot follow"
+                    )
+    return found
+
+
+def _replace_buffer(op: memref.AllocOp, shape: Sequence[int]) -> None:
+    type = cast("MemRefType[Attribute]", op.memref.type)
+    grown = MemRefType(type.element_type, list(shape), type.layout, type.memory_space)
+    made = memref.AllocOp([], [], grown)
+    made.location = op.location
+    made.attributes = dict(op.attributes)
+    made.memref.name_hint = op.memref.name_hint
+    block = op.parent_block()
+    assert block is not None
+    block.insert_op_before(made, op)
+    op.memref.replace_all_uses_with(made.memref)
+    op.detach()
+    op.erase()
+
+
+def split_loop(nest: Operation, name: str, size: int) -> tuple[ForOp, ForOp]:
+    """Two loops out of one, the inner over ``size`` indices; both stand where the loop stood.
+
+    ::
+
+        for %i0 in 1000 step 4           for %i0 in 1000 step 128
+          leaf a[%i0 + i]          →       for %i1 in 128 step 4
+                                             leaf a[%i0 + %i1 + i] bounds (%i0 + %i1 + i < 1000)
+
+    Bounds are added where ``size`` does not divide the extent. Loops of the axis are numbered anew.
+    """
+    loop = find_loop(nest, name)
+    axis = axis_of(loop)
+    extent, step = loop.extent.value.data, loop.step.value.data
+    if size < step or size % step:
+        raise IllegalRewrite(f"loop {name} takes {step} points at a time: {size} is no multiple")
+    leaves = leaves_of(loop)
+    inner = ForOp(f"{axis}.0", size, step, cast(LoopLevel, loop.level.data))
+    inner.location = loop.location
+    inner.attributes = dict(loop.attributes)
+    body = loop.body.block
+    for op in list(body.ops):
+        op.detach()
+        inner.body.block.add_op(op)
+    body.add_op(inner)
+    loop.properties["step"] = IntegerAttr(size, i64)
+    outer_iv, inner_iv = loop.induction_variable, inner.induction_variable
+    for leaf in leaves:
+        made = replace_ivs(leaf, {outer_iv: (outer_iv, inner_iv)})
+        if extent % size and axis in made.axis_names and needs_bounds(made):
+            _bound(made, axis, (outer_iv, inner_iv), extent)
+    _renumber(nest, axis)
+    return loop, inner
+
+
+def _bound(leaf: ComputeOp, axis: str, ivs: Sequence[SSAValue], extent: int) -> None:
+    """Stop a leaf at the end of a loop that was split."""
+    own = list(leaf.ivs)
+    reach: AffineExpr = AffineExpr.dimension(leaf.axis_names.index(axis))
+    inside = [iv for iv in own if iv in ivs or _walks_inside(iv, axis, ivs)]
+    for iv in reversed(inside):
+        reach = AffineExpr.symbol(own.index(iv)) + reach
+    symbols = [AffineExpr.symbol(number) for number in range(len(own))]
+    remap_leaf(leaf, None, symbols, own, bounds=[(reach, extent)])
+
+
+def _walks_inside(iv: SSAValue, axis: str, ivs: Sequence[SSAValue]) -> bool:
+    """Whether a variable is that of a loop of the axis inside the loop that was split."""
+    loop = iv.owner.parent_op() if not isinstance(iv.owner, Operation) else None
+    if not isinstance(loop, ForOp) or axis_of(loop) != axis:
+        return False
+    split = ivs[0].owner.parent_op() if not isinstance(ivs[0].owner, Operation) else None
+    return split is not None and split.is_ancestor(loop)
+
+
+def _renumber(nest: Operation, axis: str) -> None:
+    """Number the loops of an axis from the outermost in: ``i.0``, ``i.1`` …"""
+    depth: dict[ForOp, int] = {}
+    for loop in loops_of(nest, axis):
+        parent = loop.parent_op()
+        while parent is not None and parent not in depth:
+            parent = parent.parent_op()
+        depth[loop] = depth[parent] + 1 if isinstance(parent, ForOp) else 0
+        name = f"{axis}.{depth[loop]}"
+        loop.properties["axis"] = StringAttr(name)
+        loop.induction_variable.name_hint = hint_of(name)
+
+
+def interchange(outer: ForOp, inner: ForOp) -> None:
+    """Swap two loops of which one holds nothing but the other.
+
+    ::
+
+        for %i0 … { for %j0 … { leaf } }   →   for %j0 … { for %i0 … { leaf } }
+    """
+    if inner.parent_op() is not outer:
+        raise IllegalRewrite(f"{inner.axis.data} does not stand directly in {outer.axis.data}")
+    if outer.body.block.first_op is not inner or outer.body.block.last_op is not inner:
+        raise IllegalRewrite(f"{outer.axis.data} holds more than {inner.axis.data}")
+    if axis_of(outer) == axis_of(inner):
+        raise IllegalRewrite(f"both loops walk {axis_of(outer)!r}: the outer takes whole tiles")
+    block = outer.parent_block()
+    assert block is not None
+    inner.detach()
+    block.insert_op_before(inner, outer)
+    outer.detach()
+    for op in list(inner.body.block.ops):
+        op.detach()
+        outer.body.block.add_op(op)
+    inner.body.block.add_op(outer)
+
+
+def remove_unit_loops(nest: Operation) -> None:
+    """Take away every loop that runs once.
+
+    ::
+
+        for %i0 in 64 step 64 { leaf a[%i0 + i] }   →   leaf a[i]
+    """
+    for loop in loops_of(nest):
+        if loop.trip_count != 1:
+            continue
+        for leaf in leaves_of(loop):
+            replace_ivs(leaf, {loop.induction_variable: ()})
+        block = loop.parent_block()
+        assert block is not None
+        for op in list(loop.body.block.ops):
+            op.detach()
+            block.insert_op_before(op, loop)
+        loop.detach()
+        loop.erase()

@@ -1,0 +1,246 @@
+"""Copies of tiles into nearer memory: shared memory, packed panels, registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import MemRefType, StringAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
+
+from wia_compiler.dialects.tile import ComputeOp, ForOp, LeafLevel, YieldOp
+from wia_compiler.passes.affine import atoms, linear_form
+from wia_compiler.passes.emit_leaf import zero_of
+from wia_compiler.passes.tile_rewrites.nest import (
+    IllegalRewrite,
+    axis_of,
+    bounds_of,
+    loops_around,
+    replace_leaf,
+)
+
+_SHARED_LEVELS: dict[str, tuple[str, ...]] = {
+    "thread": (),
+    "warp": ("thread",),
+    "block": ("thread", "warp"),
+}
+
+
+@dataclass(frozen=True)
+class StagedAxis:
+    """One dimension of the buffer: the leaf axis, its size, the loops that walk it inside."""
+
+    name: str
+    size: int
+    position: int
+    loops: tuple[ForOp, ...]
+
+
+def stage_operand(
+    leaf: ComputeOp,
+    operand: int,
+    loop: ForOp,
+    scope: str,
+    *,
+    level: LeafLevel = "thread",
+    order: Sequence[str] | None = None,
+) -> tuple[memref.AllocOp, ComputeOp, ComputeOp]:
+    """Copy what a leaf reads in one iteration of ``loop`` to a buffer of ``scope`` first.
+
+    ::
+
+        for %k0 in 512 step 32                 for %k0 in 512 step 32
+          for %j1 in 128 step 8          →       %b_tile = alloc 32×128 @shared
+            contract … b[%k0 + k, %j1 + j]       copy @block b_tile[k, j] = b[%k0 + k, j]
+                                                 for %j1 in 128 step 8
+                                                   contract … b_tile[k, %j1 + j]
+
+    ``level`` says who copies; a ``warp`` or ``block`` shares the buffer, which is then made outside
+    its loops over threads, and which also holds what those loops walk. ``order`` is the order of
+    the buffer's dimensions by axis (default: as the operand's map names them). What lies outside
+    the source, or past a bound of the leaf, is copied as 0. Gives the buffer, the copy, the leaf.
+    """
+    if not 0 <= operand < len(leaf.inputs):
+        raise IllegalRewrite(f"the leaf has {len(leaf.inputs)} inputs, not one numbered {operand}")
+    around = loops_around(leaf)
+    if loop not in around:
+        raise IllegalRewrite(f"{loop.axis.data} is not around the leaf")
+    inner = around[around.index(loop) + 1 :]
+    shared = _SHARED_LEVELS[level]
+    sharing = [each for each in around if each.level.data in shared and each not in inner]
+    walked = [*sharing, *inner]
+    axes = _staged_axes(leaf, operand, walked, order)
+    buffer = _allocate(leaf, operand, axes, scope, sharing[0] if sharing else None, loop)
+    copy = _copy(leaf, operand, axes, walked, buffer.memref, level)
+    place = loop.body.block
+    first = buffer.next_op if buffer.parent_block() is place else place.first_op
+    assert first is not None
+    for op in [*_zero_fill(copy, buffer.memref, level), copy]:
+        op.location = leaf.location
+        place.insert_op_before(op, first)
+    index: dict[str, AffineExpr] = {}
+    ivs = list(leaf.ivs)
+    for axis in axes:
+        total: AffineExpr = AffineExpr.dimension(axis.position)
+        for each in reversed(axis.loops):
+            total = AffineExpr.symbol(ivs.index(each.induction_variable)) + total
+        index[axis.name] = total
+    maps = [each.data for each in leaf.maps]
+    maps[operand] = AffineMap(len(leaf.axis_names), len(ivs), tuple(index.values()))
+    inputs, padded = list(leaf.inputs), list(leaf.is_padded)
+    inputs[operand], padded[operand] = buffer.memref, False
+    return buffer, copy, replace_leaf(leaf, inputs=inputs, maps=maps, padded=padded)
+
+
+def _staged_axes(
+    leaf: ComputeOp, operand: int, walked: Sequence[ForOp], order: Sequence[str] | None
+) -> list[StagedAxis]:
+    """The buffer's dimensions: axes that the operand reads and that move inside the loop."""
+    each = leaf.input_maps[operand]
+    names: dict[str, None] = {}
+    for result in each.results:
+        for atom in linear_form(result).terms:
+            names |= dict.fromkeys(_axes_of(leaf, atom, walked))
+    if order is not None:
+        if sorted(order) != sorted(names):
+            raise IllegalRewrite(f"the order names {list(order)}, the operand reads {list(names)}")
+        names = dict.fromkeys(order)
+    axes: list[StagedAxis] = []
+    for name in names:
+        position = leaf.axis_names.index(name)
+        loops = tuple(each for each in walked if axis_of(each) == name)
+        size = leaf.sizes[position]
+        for walk in loops:
+            size += (walk.trip_count - 1) * walk.step.value.data
+        _check_sum(leaf, each, position, loops)
+        axes.append(StagedAxis(name, size, position, loops))
+    return axes
+
+
+def _axes_of(leaf: ComputeOp, atom: AffineExpr, walked: Sequence[ForOp]) -> list[str]:
+    found: list[str] = []
+    variables = {each.induction_variable: axis_of(each) for each in walked}
+    for read in atoms(atom):
+        if isinstance(read, AffineDimExpr) and leaf.sizes[read.position] > 1:
+            found.append(leaf.axis_names[read.position])
+        elif isinstance(read, AffineSymExpr) and leaf.ivs[read.position] in variables:
+            found.append(variables[leaf.ivs[read.position]])
+    return found
+
+
+def _check_sum(leaf: ComputeOp, each: AffineMap, position: int, loops: Sequence[ForOp]) -> None:
+    """The operand must read the axis as the sum of its loops' variables and its points."""
+    own = [AffineExpr.dimension(position)]
+    ivs = list(leaf.ivs)
+    own += [AffineExpr.symbol(ivs.index(loop.induction_variable)) for loop in loops]
+    for result in each.results:
+        form = linear_form(result)
+        factors = {form.terms.get(atom, 0) for atom in own}
+        hidden = [a for a in form.terms if a not in own and atoms(a) & set(own)]
+        if len(factors) > 1 or (hidden and loops):
+            raise IllegalRewrite(
+                f"axis {leaf.axis_names[position]!r} is not read as one sum of its loops and points"
+            )
+
+
+def _allocate(
+    leaf: ComputeOp,
+    operand: int,
+    axes: Sequence[StagedAxis],
+    scope: str,
+    outside: ForOp | None,
+    loop: ForOp,
+) -> memref.AllocOp:
+    source = leaf.inputs[operand]
+    element = cast("MemRefType[Attribute]", source.type).element_type
+    type = MemRefType(element, [axis.size for axis in axes], memory_space=StringAttr(scope))
+    buffer = memref.AllocOp([], [], type)
+    buffer.memref.name_hint = f"{source.name_hint or 'x'}_tile"
+    buffer.location = leaf.location
+    place = outside if outside is not None else loop.body.block.first_op
+    assert place is not None
+    block = place.parent_block()
+    assert block is not None
+    block.insert_op_before(buffer, place)
+    return buffer
+
+
+def _copy(
+    leaf: ComputeOp,
+    operand: int,
+    axes: Sequence[StagedAxis],
+    walked: Sequence[ForOp],
+    buffer: SSAValue,
+    level: LeafLevel,
+) -> ComputeOp:
+    source = leaf.inputs[operand]
+    gone = {loop.induction_variable for loop in walked}
+    ivs = [iv for iv in leaf.ivs if iv not in gone]
+    place = {axis.position: number for number, axis in enumerate(axes)}
+    dims: list[AffineExpr] = [
+        AffineExpr.dimension(place[number]) if number in place else AffineExpr.constant(0)
+        for number in range(len(leaf.axis_names))
+    ]
+    symbols: list[AffineExpr] = [
+        AffineExpr.constant(0) if iv in gone else AffineExpr.symbol(ivs.index(iv))
+        for iv in leaf.ivs
+    ]
+    each = leaf.input_maps[operand]
+    read = [e.replace_dims_and_symbols(dims, symbols) for e in each.results]
+    shape = cast("MemRefType[Attribute]", source.type).get_shape()
+    bounds = [
+        (expression.replace_dims_and_symbols(dims, symbols), limit)
+        for expression, limit in bounds_of(leaf)
+        if _concerns(leaf, expression, place)
+    ]
+    # Reading 0 outside the source already stops a copy where its own size does.
+    implied = set(zip(read, shape, strict=True))
+    bounds = [bound for bound in bounds if bound not in implied]
+    element = cast("MemRefType[Attribute]", source.type).element_type
+    body = Block(arg_types=[element])
+    body.add_op(YieldOp(list(body.args)))
+    rank = (len(axes), len(ivs))
+    own = tuple(AffineExpr.dimension(number) for number in range(len(axes)))
+    return ComputeOp(
+        "copy",
+        axes=[(axis.name, axis.size) for axis in axes],
+        ivs=ivs,
+        inputs=[source],
+        outputs=[buffer],
+        maps=[AffineMap(*rank, tuple(read)), AffineMap(*rank, own)],
+        bounds=AffineMap(*rank, tuple(expression for expression, _ in bounds)),
+        limits=[limit for _, limit in bounds],
+        padded=[True],
+        level=level,
+        body=Region(body),
+    )
+
+
+def _concerns(leaf: ComputeOp, expression: AffineExpr, place: dict[int, int]) -> bool:
+    """Whether a bound is about the staged axes alone."""
+    read = {a.position for a in atoms(expression) if isinstance(a, AffineDimExpr)}
+    return bool(read) and all(number in place for number in read)
+
+
+def _zero_fill(copy: ComputeOp, buffer: SSAValue, level: LeafLevel) -> list[Operation]:
+    """A leaf that fills the buffer with 0 first, where bounds keep the copy from some of it."""
+    if not copy.limit_values:
+        return []
+    element = cast("MemRefType[Attribute]", buffer.type).element_type
+    body = Block()
+    zero = arith.ConstantOp(zero_of(element))
+    body.add_ops([zero, YieldOp([zero.result])])
+    fill = ComputeOp(
+        "map",
+        axes=list(zip(copy.axis_names, copy.sizes, strict=True)),
+        ivs=list(copy.ivs),
+        inputs=[],
+        outputs=[buffer],
+        maps=[copy.output_maps[0]],
+        level=level,
+        body=Region(body),
+    )
+    return [fill]

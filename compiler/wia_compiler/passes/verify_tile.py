@@ -1,0 +1,157 @@
+"""What the mid level may hold, as tables; checked after every pass that leaves mid-level IR."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+from xdsl.dialects import arith, func, math, memref
+from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from wia_compiler.dialects.tile import ComputeOp, ForOp, YieldOp
+from wia_compiler.dialects.types import ELEMENT_TYPES
+from wia_compiler.passes.emit_leaf import fold_op
+from wia_compiler.passes.tile_rewrites import loops_around
+from wia_compiler.passes.tile_rewrites.levels import LEVEL_ORDER, PARALLEL_LEVELS, is_folded
+
+HOST_OPS = (memref.AllocOp, memref.ReinterpretCastOp, func.CallOp, func.ReturnOp)
+NEST_OPS = (ForOp, ComputeOp, memref.AllocOp, func.ReturnOp)
+BODY_DIALECTS = ("arith", "math")
+SCOPES = ("register", "shared", "packed")
+"""Memory of a buffer in a nest; main memory is a nest's arguments alone."""
+ELEMENTS = {each for name, each in ELEMENT_TYPES.items() if name != "u8"}
+"""Element types: those of the high level, with u8 as ``i8``."""
+FOLD_OPS = (
+    arith.AddfOp,
+    arith.MulfOp,
+    arith.MaximumfOp,
+    arith.MinimumfOp,
+    arith.AddiOp,
+    arith.MuliOp,
+    arith.MaxSIOp,
+    arith.MinSIOp,
+    arith.MaxUIOp,
+    arith.MinUIOp,
+)
+"""How a folding leaf may combine: associative and commutative, up to rounding."""
+assert {arith.Arith.name, math.Math.name} == set(BODY_DIALECTS)
+
+
+def verify_tile(module: ModuleOp) -> None:
+    """Raise ``VerifyException`` where a module is not one host function and its nests."""
+    functions = [op for op in module.ops if isinstance(op, func.FuncOp)]
+    if len(functions) != len(list(module.ops)):
+        raise VerifyException("a mid-level module holds functions only")
+    hosts = [op for op in functions if "wia.host" in op.attributes]
+    if len(hosts) != 1:
+        raise VerifyException(f"a mid-level module has one host function, found {len(hosts)}")
+    nests = {op.sym_name.data: op for op in functions if "wia.nest" in op.attributes}
+    if len(nests) + 1 != len(functions):
+        raise VerifyException("every function but the host is a nest, under a name of its own")
+    _verify_host(hosts[0], nests)
+    for nest in nests.values():
+        _verify_nest(nest)
+
+
+def _verify_host(host: func.FuncOp, nests: Mapping[str, func.FuncOp]) -> None:
+    _verify_arrays(host)
+    for op in host.body.block.ops:
+        if not isinstance(op, HOST_OPS):
+            raise VerifyException(f"a host function does not hold {op.name}")
+        if isinstance(op, memref.ReinterpretCastOp) and any(op.static_offsets.get_values()):
+            raise VerifyException("a host function reinterprets memory from its first element")
+        if isinstance(op, func.CallOp):
+            name = op.callee.string_value()
+            if name not in nests:
+                raise VerifyException(f"the host calls @{name}, which is no nest")
+            if tuple(op.operand_types) != nests[name].function_type.inputs.data:
+                raise VerifyException(f"the host calls @{name} with memrefs of other types")
+
+
+def _verify_nest(nest: func.FuncOp) -> None:
+    _verify_arrays(nest)
+    for op in nest.body.walk():
+        if isinstance(op.parent_op(), ComputeOp):
+            continue
+        if not isinstance(op, NEST_OPS):
+            raise VerifyException(f"a nest does not hold {op.name}")
+        if isinstance(op, memref.AllocOp):
+            _verify_buffer(op)
+        elif isinstance(op, ForOp):
+            _verify_loop(op)
+        elif isinstance(op, ComputeOp):
+            _verify_leaf(op)
+
+
+def _verify_arrays(function: func.FuncOp) -> None:
+    """Parameters are memrefs in main memory with static sizes and strides."""
+    for argument in function.body.block.args:
+        if not isinstance(argument.type, MemRefType):
+            raise VerifyException(f"a parameter of @{function.sym_name.data} is no memref")
+        _verify_memref(cast("MemRefType[Attribute]", argument.type))
+        if isinstance(argument.type.memory_space, StringAttr):
+            raise VerifyException("parameters are in main memory")
+
+
+def _verify_memref(type: MemRefType[Attribute]) -> None:
+    if type.element_type not in ELEMENTS:
+        raise VerifyException(f"{type} holds no element type of the mid level")
+    if any(size < 0 for size in type.get_shape()):
+        raise VerifyException(f"{type} has a size that is not static")
+
+
+def _verify_buffer(op: memref.AllocOp) -> None:
+    type = cast("MemRefType[Attribute]", op.memref.type)
+    _verify_memref(type)
+    if not isinstance(type.memory_space, StringAttr) or type.memory_space.data not in SCOPES:
+        raise VerifyException(f"a nest's buffer is in one of {', '.join(SCOPES)}, found {type}")
+
+
+def _verify_loop(loop: ForOp) -> None:
+    """Levels nest in order, and what is folded is not run in parallel."""
+    level = loop.level.data
+    parent = loop.parent_op()
+    if isinstance(parent, ForOp) and level in PARALLEL_LEVELS:
+        around = max(LEVEL_ORDER[each.level.data] for each in loops_around(loop))
+        if around > LEVEL_ORDER[level]:
+            raise VerifyException(f"loop {loop.axis.data} @{level} stands in one of a later level")
+    if level in PARALLEL_LEVELS and is_folded(loop):
+        raise VerifyException(f"loop {loop.axis.data} @{level} walks an axis that a leaf folds")
+
+
+def _verify_leaf(leaf: ComputeOp) -> None:
+    around = {loop.induction_variable for loop in loops_around(leaf)}
+    if not set(leaf.ivs) <= around:
+        raise VerifyException("a leaf reads the variable of a loop that is not around it")
+    if len(set(leaf.axis_names)) != len(leaf.axis_names):
+        raise VerifyException(f"a leaf names an axis twice: {', '.join(leaf.axis_names)}")
+    for op in leaf.body.block.ops:
+        if op.name.partition(".")[0] not in BODY_DIALECTS and not isinstance(op, YieldOp):
+            raise VerifyException(f"a leaf's body does not hold {op.name}")
+        for value in op.operands:
+            if not _is_inside(value, leaf):
+                raise VerifyException("a leaf's body reads a value from outside it")
+    if leaf.folds:
+        _verify_fold(leaf)
+    elif leaf.reduce_axes.data:
+        raise VerifyException(f"a {leaf.kind.data} leaf folds nothing, but names reduce axes")
+
+
+def _is_inside(value: SSAValue, leaf: ComputeOp) -> bool:
+    owner = value.owner
+    block = owner.parent if isinstance(owner, Operation) else owner
+    return block is leaf.body.block
+
+
+def _verify_fold(leaf: ComputeOp) -> None:
+    """Each output is yielded by one op that combines what it held with an element."""
+    held = leaf.body.block.args[len(leaf.inputs) :]
+    for output, old in enumerate(held):
+        op = fold_op(leaf, output)
+        if not isinstance(op, FOLD_OPS) or old not in op.operands or len(list(old.uses)) != 1:
+            raise VerifyException(
+                f"output {output} of a {leaf.kind.data} leaf is not what it held combined with an "
+                "element"
+            )
