@@ -5,17 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from wia_compiler.backends.gpu.architecture import REGISTERS_PER_SM
+
 BLOCK_THREADS = 256
 """Threads of a block: 8 warps keep an SM's four schedulers busy and fit 4 to 8 times in its registers."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Threads of a block, why this mapping, and the numbers it came from."""
+    """Threads of a block, why this mapping, and the numbers it came from.
+
+    ``registers`` is how many a thread may have before ptxas trades spills for more blocks an SM;
+    ``None`` leaves that to it.
+    """
 
     threads: int
     reason: str
     numbers: Mapping[str, float | int | str] = field(default_factory=dict[str, float | int | str])
+    registers: int | None = None
+
+    @property
+    def min_blocks(self) -> int | None:
+        """Blocks that fit into an SM's registers with so many a thread."""
+        if self.registers is None:
+            return None
+        return max(1, REGISTERS_PER_SM // (self.threads * self.registers))
 
 
 def power_of_two_at_least(value: int) -> int:

@@ -16,6 +16,7 @@ from wia_compiler.passes.llvm.types import size_bytes
 
 BLOCK_SIZE = "wia.block_size"
 GRID_SIZE = "wia.grid_size"
+MIN_BLOCKS = "wia.min_blocks"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from xdsl.dialects.func import FuncOp
 
 from wia_compiler.backends.gpu.access import leaves_of
 from wia_compiler.backends.gpu.architecture import Architecture
-from wia_compiler.backends.gpu.launch import BLOCK_SIZE
+from wia_compiler.backends.gpu.launch import BLOCK_SIZE, MIN_BLOCKS
 from wia_compiler.backends.gpu.schedule_contraction import schedule_contraction
 from wia_compiler.backends.gpu.schedule_elementwise import schedule_elementwise
 from wia_compiler.backends.gpu.schedule_rows import schedule_rows
@@ -56,5 +56,7 @@ def schedule_nest(nest: FuncOp, architecture: Architecture) -> Decision:
     else:
         chosen = schedule_elementwise(nest, architecture)
     nest.attributes[BLOCK_SIZE] = IntegerAttr(chosen.threads, i64)
+    if chosen.min_blocks is not None:
+        nest.attributes[MIN_BLOCKS] = IntegerAttr(chosen.min_blocks, i64)
     numbers = {"threads": chosen.threads, **chosen.numbers}
     return Decision("schedule", nest.sym_name.data, True, chosen.reason, numbers)

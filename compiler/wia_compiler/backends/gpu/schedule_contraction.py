@@ -9,6 +9,7 @@ from xdsl.dialects.func import FuncOp
 
 from wia_compiler.backends.gpu.access import axis_strides, in_memory, leaves_of
 from wia_compiler.backends.gpu.architecture import WARP_SIZE
+from wia_compiler.backends.gpu.builder import element_type
 from wia_compiler.backends.gpu.choice import Choice, power_of_two_at_least
 from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
 from wia_compiler.backends.gpu.stage_shared import stage_shared
@@ -22,6 +23,7 @@ from wia_compiler.backends.gpu.tiling import (
     uses_axis,
 )
 from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.passes.llvm.types import size_bytes
 
 THREADS_PER_SIDE = 16
 """A matmul's block has 16 × 16 threads."""
@@ -32,6 +34,8 @@ FOLD_STEP = 16
 FILTERS_PER_THREAD = 4
 """A thread of a convolution computes up to 4 filters at one place, so that one load serves 4 sums."""
 WARPS_PER_BLOCK = 4
+REGISTERS, REGISTERS_WIDE = 80, 112
+"""What a 4 × 4 thread tile takes with sums of 4 and of 8 bytes; ptxas would rather spill at 64."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,9 @@ def _tiled(nest: FuncOp, leaf: ComputeOp, sides: _Sides) -> Choice:
         "block tile": "×".join(map(str, shape)),
         "thread tile": f"{per_thread[sides.rows]}×{per_thread[sides.columns]}",
     }
-    return Choice(threads, "contraction: tiles in shared memory", numbers)
+    wide = size_bytes(element_type(leaf.outputs[0])) > 4
+    registers = REGISTERS_WIDE if wide else REGISTERS
+    return Choice(threads, "contraction: tiles in shared memory", numbers, registers)
 
 
 def _thread_tile(size: int) -> int:

@@ -20,6 +20,8 @@ TINY_ROW = 8
 WARP_ROW = 1024
 """Rows up to this long are a warp's: 32 elements a lane. Longer ones are a block's."""
 WARPS_PER_BLOCK = 4
+REGISTERS = 128
+"""Enough for the elements a thread keeps in f64; ptxas would rather spill a few at 48."""
 ELEMENTS_PER_THREAD = 8
 """A block for a row has one thread for so many elements, so that loads overlap."""
 
@@ -74,7 +76,8 @@ def _block_rows(nest: FuncOp, length: int, numbers: dict[str, int]) -> Choice:
     kept = stage_rows(nest, threads, "block")
     set_level(nest, "block")
     reason = "reduction: a block for each row"
-    return Choice(threads, reason, {**numbers, "rows kept in registers": kept})
+    shown = {**numbers, "rows kept in registers": kept}
+    return Choice(threads, reason, shown, registers=REGISTERS)
 
 
 def set_level(nest: FuncOp, level: LeafLevel) -> None:
