@@ -117,10 +117,10 @@ class Rewriter:
         return op.result
 
     def constant(self, number: bool | int | float) -> SSAValue:
-        """A constant of the root's type."""
+        """A constant of the root's type; every NaN is written as the same one."""
         spec = self.root.result_spec
         value = float(number) if spec.dtype.is_float else number
-        op = ConstantOp(value, self.root.result.type)
+        op = ConstantOp(math.nan if value != value else value, self.root.result.type)
         self.made.append(op)
         return op.result
 
