@@ -18,6 +18,7 @@ from wia_compiler.passes.framework import Pass, PassContext
 from wia_compiler.passes.recording.provenance import OpsBefore
 from wia_compiler.passes.recording.rows import TypeTexts, count_ops, line_spans, op_table
 from wia_compiler.passes.verifier import verify_high_level
+from wia_compiler.passes.verify_tile import verify_tile
 
 _Fingerprint: TypeAlias = "tuple[Any, ...]"
 
@@ -74,6 +75,8 @@ class Recorder:
             self.module.verify()
             if level == "high":
                 verify_high_level(self.module, self.context.kernel, name)
+            elif level == "mid":
+                verify_tile(self.module)
         except VerifyException as error:
             error.add_note(f"stage {name!r} of kernel {self.context.kernel!r} left invalid IR")
             raise
