@@ -6,24 +6,14 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import MemRefType
-from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
-from wia_compiler.backends.gpu.builder import element_type, scope_of
-from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.backends.gpu.builder import element_type
+from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.affine import linear_form
 from wia_compiler.passes.llvm.types import size_bytes, strides_of
-
-
-def leaves_of(nest: FuncOp) -> list[ComputeOp]:
-    """All leaves of a nest, in order."""
-    return [op for op in nest.walk() if isinstance(op, ComputeOp)]
-
-
-def loops_of(nest: FuncOp) -> list[ForOp]:
-    """All loops of a nest, outer before inner."""
-    return [op for op in nest.walk() if isinstance(op, ForOp)]
+from wia_compiler.passes.tile_rewrites import scope_of
 
 
 def operands_of(leaf: ComputeOp) -> tuple[SSAValue, ...]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Block, SSAValue
 
-from wia_compiler.backends.gpu.builder import scope_of
 from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.passes.tile_rewrites import scope_of
 
 
 @dataclass

@@ -16,7 +16,6 @@ from xdsl.dialects.builtin import (
     IntegerType,
     LocationAttr,
     MemRefType,
-    StringAttr,
     UnknownLoc,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -227,9 +226,3 @@ def element_type(buffer: SSAValue) -> Attribute:
 def shape_of(buffer: SSAValue) -> tuple[int, ...]:
     """The shape of a memref value."""
     return tuple(cast("MemRefType[Attribute]", buffer.type).get_shape())
-
-
-def scope_of(buffer: SSAValue) -> str:
-    """``register``, ``shared`` or empty for global memory."""
-    space = cast("MemRefType[Attribute]", buffer.type).memory_space
-    return space.data if isinstance(space, StringAttr) else ""

@@ -8,9 +8,10 @@ from math import prod
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from wia_compiler.backends.gpu.builder import scope_of, shape_of
+from wia_compiler.backends.gpu.builder import shape_of
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.affine import linear_form
+from wia_compiler.passes.tile_rewrites import scope_of
 
 
 class LayoutError(Exception):

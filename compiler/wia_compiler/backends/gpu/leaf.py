@@ -9,15 +9,11 @@ from xdsl.dialects import arith, math, memref
 from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Operation, SSAValue
 
-from wia_compiler.backends.gpu.builder import (
-    Builder,
-    Key,
-    element_type,
-    scope_of,
-    shape_of,
-)
+from wia_compiler.backends.gpu.builder import Builder, Key, element_type, shape_of
 from wia_compiler.backends.gpu.index import Index, evaluate
 from wia_compiler.dialects.tile import ComputeOp, YieldOp
+from wia_compiler.passes.emit_leaf import fold_op
+from wia_compiler.passes.tile_rewrites import scope_of
 
 
 @dataclass
@@ -168,7 +164,7 @@ def _multiply_adds(leaf: ComputeOp) -> dict[Operation, Operation]:
         return {}
     found: dict[Operation, Operation] = {}
     for number in range(len(leaf.outputs)):
-        total = combiner_of(leaf, number)
+        total = fold_op(leaf, number)
         if not isinstance(total, arith.AddfOp):
             continue
         for operand in total.operands:
@@ -179,18 +175,9 @@ def _multiply_adds(leaf: ComputeOp) -> dict[Operation, Operation]:
     return found
 
 
-def combiner_of(leaf: ComputeOp, number: int) -> Operation:
-    """The op that folds an element into output ``number``."""
-    yielded = leaf.body.block.last_op
-    assert isinstance(yielded, YieldOp)
-    combiner = yielded.arguments[number].owner
-    assert isinstance(combiner, Operation)
-    return combiner
-
-
 def combine(leaf: Leaf, number: int, left: SSAValue, right: SSAValue) -> SSAValue:
     """Join two partial results of output ``number``."""
-    op = combiner_of(leaf.op, number)
+    op = fold_op(leaf.op, number)
     held = leaf.op.body.block.args[len(leaf.inputs) + number]
     mapping: Mapping[SSAValue, SSAValue] = {
         operand: left if operand is held else right for operand in op.operands
@@ -218,7 +205,7 @@ def identity_of(leaf: ComputeOp, number: int) -> float | int | None:
 
     -0 is that of a sum: +0 would turn a sum of nothing but -0 into +0.
     """
-    op = combiner_of(leaf, number)
+    op = fold_op(leaf, number)
     known = _IDENTITIES.get(op.name)
     if known is not None:
         return known

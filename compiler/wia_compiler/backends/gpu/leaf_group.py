@@ -10,9 +10,10 @@ from math import prod
 from xdsl.ir import SSAValue
 
 from wia_compiler.backends.gpu.architecture import WARP_SIZE
+from wia_compiler.backends.gpu.builder import element_type
 from wia_compiler.backends.gpu.exchange import BlockFold, fold_warp
 from wia_compiler.backends.gpu.index import Index, delinearize, of_value
-from wia_compiler.backends.gpu.leaf import Leaf, combine, element_type, identity_of
+from wia_compiler.backends.gpu.leaf import Leaf, combine, identity_of
 
 MAX_STRAIGHT_SLOTS = 16
 LOOP_UNROLL = 4

@@ -38,7 +38,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from wia_compiler.backends.gpu.architecture import MAX_GRID_X, WARP_SIZE
 from wia_compiler.backends.gpu.barriers import leaves_behind_barrier
-from wia_compiler.backends.gpu.builder import Builder, element_type, scope_of, shape_of
+from wia_compiler.backends.gpu.builder import Builder, element_type, shape_of
 from wia_compiler.backends.gpu.distribute import distributed_buffers
 from wia_compiler.backends.gpu.index import Index, of_value
 from wia_compiler.backends.gpu.launch import BLOCK_SIZE, GRID_SIZE
@@ -48,6 +48,7 @@ from wia_compiler.backends.gpu.leaf_thread import lower_thread_leaf
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.tile_rewrites import scope_of
 
 BUFFER_ALIGNMENT = 16
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 
-from wia_compiler.backends.gpu.access import leaves_of
 from wia_compiler.backends.gpu.architecture import Architecture
 from wia_compiler.backends.gpu.launch import BLOCK_SIZE, MIN_BLOCKS
 from wia_compiler.backends.gpu.schedule_contraction import schedule_contraction
@@ -15,6 +14,7 @@ from wia_compiler.backends.gpu.schedule_elementwise import schedule_elementwise
 from wia_compiler.backends.gpu.schedule_rows import schedule_rows
 from wia_compiler.base.record import Decision, Level
 from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.tile_rewrites import leaves_of
 
 
 @dataclass(frozen=True)

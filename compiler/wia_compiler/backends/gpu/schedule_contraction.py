@@ -7,23 +7,23 @@ from math import prod
 
 from xdsl.dialects.func import FuncOp
 
-from wia_compiler.backends.gpu.access import axis_strides, in_memory, leaves_of
+from wia_compiler.backends.gpu.access import axis_strides, in_memory
 from wia_compiler.backends.gpu.architecture import WARP_SIZE
 from wia_compiler.backends.gpu.builder import element_type
 from wia_compiler.backends.gpu.choice import Choice, power_of_two_at_least
 from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
-from wia_compiler.backends.gpu.stage_shared import stage_shared
-from wia_compiler.backends.gpu.tiling import (
-    Tile,
-    axis_of,
-    kept_loops,
-    replace_leaf,
-    split_fold,
-    tile_loops,
-    uses_axis,
-)
+from wia_compiler.backends.gpu.tiling import Tile, kept_loops, tile_loops, uses_axis
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.llvm.types import size_bytes
+from wia_compiler.passes.tile_rewrites import (
+    axis_of,
+    drop_bounds,
+    leaves_of,
+    loops_around,
+    set_leaf_level,
+    stage_operand,
+    tile_reduction,
+)
 
 THREADS_PER_SIDE = 16
 """A matmul's block has 16 × 16 threads."""
@@ -87,8 +87,12 @@ def _tiled(nest: FuncOp, leaf: ComputeOp, sides: _Sides) -> Choice:
     step = min(FOLD_STEP, leaf.sizes[leaf.axis_names.index(sides.fold)])
     tile_loops(nest, tiles)
     (leaf,) = [each for each in leaves_of(nest) if each.kind.data == "contract"]
-    loop, leaf = split_fold(leaf, sides.fold, step)
-    stage_shared(nest, leaf, loop)
+    loop, leaf = tile_reduction(leaf, sides.fold, step)
+    for number in in_memory(leaf):
+        if number < len(leaf.inputs):
+            order = _copy_order(leaf, number)
+            _, _, leaf = stage_operand(leaf, number, loop, "shared", level="block", order=order)
+    leaf = drop_bounds(leaf)
     threads = THREADS_PER_SIDE**2
     shape = [tiles[sides.rows].block, tiles[sides.columns].block, step]
     numbers = {
@@ -98,6 +102,21 @@ def _tiled(nest: FuncOp, leaf: ComputeOp, sides: _Sides) -> Choice:
     wide = size_bytes(element_type(leaf.outputs[0])) > 4
     registers = REGISTERS_WIDE if wide else REGISTERS
     return Choice(threads, "contraction: tiles in shared memory", numbers, registers)
+
+
+def _copy_order(leaf: ComputeOp, number: int) -> list[str]:
+    """Axes of an operand's tile, one along which memory is dense last: neighbours copy neighbours."""
+    strides = axis_strides(leaf, number)
+    used = [name for name in leaf.axis_names if uses_axis(leaf, number, name)]
+    moving = [name for name in used if _moves(leaf, name)]
+    return sorted(moving, key=lambda name: strides[name] == 1)
+
+
+def _moves(leaf: ComputeOp, axis: str) -> bool:
+    """Whether a block's tile has more than one point along an axis."""
+    size = leaf.sizes[leaf.axis_names.index(axis)]
+    walking = [loop for loop in loops_around(leaf) if axis_of(loop) == axis]
+    return size > 1 or any(loop.level.data == "thread" for loop in walking)
 
 
 def _thread_tile(size: int) -> int:
@@ -122,7 +141,7 @@ def _warp_per_result(nest: FuncOp) -> Choice:
     warps = min(WARPS_PER_BLOCK, power_of_two_at_least(loops[-1].extent.value.data))
     tile_loops(nest, {last: Tile(warps, 1)}, inner="warp")
     for leaf in leaves_of(nest):
-        replace_leaf(leaf, level="warp")
+        set_leaf_level(leaf, "warp")
     return Choice(warps * WARP_SIZE, f"contraction: a warp for each result, {warps} a block")
 
 
@@ -130,7 +149,7 @@ def _block_per_result(nest: FuncOp) -> Choice:
     """A dot product: one block."""
     threads = 256
     for leaf in leaves_of(nest):
-        replace_leaf(leaf, level="block")
+        set_leaf_level(leaf, "block")
     return Choice(threads, "contraction to one value: one block")
 
 

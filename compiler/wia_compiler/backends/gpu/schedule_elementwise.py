@@ -7,10 +7,11 @@ from math import prod
 
 from xdsl.dialects.func import FuncOp
 
-from wia_compiler.backends.gpu.access import leaves_of, vector_width
+from wia_compiler.backends.gpu.access import vector_width
 from wia_compiler.backends.gpu.architecture import Architecture
 from wia_compiler.backends.gpu.choice import BLOCK_THREADS, Choice
-from wia_compiler.backends.gpu.tiling import Tile, axis_of, kept_loops, tile_loops
+from wia_compiler.backends.gpu.tiling import Tile, kept_loops, tile_loops
+from wia_compiler.passes.tile_rewrites import axis_of, leaves_of
 
 MIN_BLOCKS_PER_SM = 4
 
@@ -28,7 +29,7 @@ def schedule_elementwise(nest: FuncOp, architecture: Architecture) -> Choice:
     axes = [axis_of(loop) for loop in loops]
     width = vector_width(leaves_of(nest), axes[-1])
     enough = architecture.sm_count * MIN_BLOCKS_PER_SM * BLOCK_THREADS
-    while width > 1 and prod(sizes) // width < enough:
+    while width > 1 and (prod(sizes) // width < enough or width > sizes[-1]):
         width //= 2
     tiles = spread_threads(axes, sizes, width)
     tile_loops(nest, tiles)

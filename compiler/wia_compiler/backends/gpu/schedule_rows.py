@@ -6,14 +6,15 @@ from math import prod
 
 from xdsl.dialects.func import FuncOp
 
-from wia_compiler.backends.gpu.access import in_memory, is_dense_along, leaves_of
+from wia_compiler.backends.gpu.access import in_memory, is_dense_along
 from wia_compiler.backends.gpu.architecture import MAX_THREADS_PER_BLOCK, WARP_SIZE, Architecture
 from wia_compiler.backends.gpu.choice import Choice, power_of_two_at_least
 from wia_compiler.backends.gpu.leaf import identity_of
 from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
 from wia_compiler.backends.gpu.stage_rows import stage_rows
-from wia_compiler.backends.gpu.tiling import Tile, axis_of, kept_loops, replace_leaf, tile_loops
+from wia_compiler.backends.gpu.tiling import Tile, kept_loops, tile_loops
 from wia_compiler.dialects.tile import ComputeOp, LeafLevel
+from wia_compiler.passes.tile_rewrites import axis_of, leaves_of, set_leaf_level
 
 TINY_ROW = 8
 """Rows up to this long leave most of a warp idle: a thread takes one."""
@@ -64,7 +65,7 @@ def _warp_rows(
     warps = min(WARPS_PER_BLOCK, power_of_two_at_least(sizes[-1]))
     tile_loops(nest, {axes[-1]: Tile(warps, 1)}, inner="warp")
     kept = stage_rows(nest, WARP_SIZE, "warp")
-    set_level(nest, "warp")
+    share_leaves(nest, "warp")
     reason = f"reduction: a warp for each row, {warps} a block"
     return Choice(warps * WARP_SIZE, reason, {**numbers, "rows kept in registers": kept})
 
@@ -74,16 +75,16 @@ def _block_rows(nest: FuncOp, length: int, numbers: dict[str, int]) -> Choice:
     wanted = power_of_two_at_least(-(-length // ELEMENTS_PER_THREAD))
     threads = min(MAX_THREADS_PER_BLOCK, max(2 * WARP_SIZE, wanted))
     kept = stage_rows(nest, threads, "block")
-    set_level(nest, "block")
+    share_leaves(nest, "block")
     reason = "reduction: a block for each row"
     shown = {**numbers, "rows kept in registers": kept}
     return Choice(threads, reason, shown, registers=REGISTERS)
 
 
-def set_level(nest: FuncOp, level: LeafLevel) -> None:
+def share_leaves(nest: FuncOp, level: LeafLevel) -> None:
     """Let a group of threads share every leaf of a nest."""
     for leaf in leaves_of(nest):
-        replace_leaf(leaf, level=level)
+        set_leaf_level(leaf, level)
 
 
 def _row_length(leaf: ComputeOp) -> int:

@@ -11,10 +11,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from wia_compiler.backends.gpu.access import leaves_of
-from wia_compiler.backends.gpu.builder import element_type, scope_of
-from wia_compiler.backends.gpu.tiling import replace_leaf
+from wia_compiler.backends.gpu.builder import element_type
 from wia_compiler.dialects.tile import ComputeOp, LeafLevel, YieldOp
+from wia_compiler.passes.tile_rewrites import leaves_of, replace_leaf, scope_of
 
 REGISTERS_FOR_ROWS = 64
 """Elements of rows that one thread keeps: a quarter of its registers."""
