@@ -233,6 +233,11 @@ def test_inout_is_updated_in_place(program):
     np.testing.assert_array_equal(foreign, [1, 2, 3])
 
 
+def test_inout_of_no_elements(program):
+    for empty in (np.zeros((0, 3), np.float32), np.zeros((6, 7), np.float32)[:0]):
+        assert program.update(empty, empty.copy()).shape == empty.shape
+
+
 def test_inout_may_overlap_an_input(program):
     memory = np.arange(5, dtype=np.float32)
     program.update(memory[1:], memory[:-1])

@@ -3,10 +3,8 @@
 import io
 import json
 
-import numpy as np
 import pytest
 from wia_compiler.runtime import cli
-from wia_compiler.runtime.commands.run import compare
 from wia_compiler.runtime.session import default_session
 
 TEXT = """\
@@ -225,30 +223,3 @@ def test_errors_of_the_program_show_the_line_of_the_file(wia, tmp_path):
     assert status == 1 and f"{path}:2:7" in complaints and "^^^^" in complaints
     path.write_bytes(b"\xff\xfe")
     assert "not UTF-8" in wia("run", str(path), *ARGS)[2]
-
-
-@pytest.mark.parametrize(
-    ("got", "wanted", "agrees"),
-    [
-        ([1.0, 2.0], [1.0, 2.0], True),
-        ([1.0, 2.0 + 4e-7], [1.0, 2.0], True),
-        ([1.0, 2.1], [1.0, 2.0], False),
-        ([np.nan, 2.0], [np.nan, 2.0], True),
-        ([np.nan, 2.0], [1.0, 2.0], False),
-        ([1.0, 2.0], [np.nan, 2.0], False),
-        ([np.inf, 2.0], [np.inf, 2.0], True),
-        ([-np.inf, 2.0], [np.inf, 2.0], False),
-        ([], [], True),
-    ],
-)
-def test_comparison(got, wanted, agrees):
-    got, wanted = np.array(got, np.float32), np.array(wanted, np.float32)
-    assert compare("B", got, wanted, 8).agrees is agrees
-
-
-def test_comparison_of_integers_is_exact_and_of_shapes_strict():
-    ones = np.ones(3, np.int32)
-    assert compare("B", ones, ones, 8).agrees
-    assert not compare("B", ones, ones + np.int32(1), 8).agrees
-    assert not compare("B", ones, np.ones(2, np.int32), 8).agrees
-    assert not compare("B", ones, np.ones(3, np.int64), 8).agrees

@@ -44,7 +44,8 @@ def as_writable(value: object, where: str, spec: str) -> NDArray[Any]:
             f"{where}: the array is read-only, and the kernel writes it\n"
             f"  help: pass a copy: array.copy()"
         )
-    if any(step == 0 and size > 1 for step, size in zip(array.strides, array.shape, strict=True)):
+    repeats = [step == 0 for step, size in zip(array.strides, array.shape, strict=True) if size > 1]
+    if array.size and any(repeats):
         raise ArgumentError(
             f"{where}: a broadcast view (one element stands for several) cannot be written\n"
             f"  help: pass a copy: array.copy()"

@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -19,6 +19,9 @@ from wia_compiler.runtime.built import LoadedKernel
 from wia_compiler.runtime.launch import PreparedCall, prepare_call
 from wia_compiler.runtime.session import CacheReport, KernelUnit
 from wia_compiler.runtime.specs import Spec
+
+if TYPE_CHECKING:
+    from wia_compiler.profiler.profile import Profile
 
 
 class Build:
@@ -113,10 +116,11 @@ class Build:
         try:
             return self.artifact.assembly[format]
         except KeyError:
+            missing = self.resources.get("missing")
+            remedy = missing or "build it for a target that has it; wia doctor lists missing tools"
             raise TargetError(
                 f"{self.kernel}: no {format!r} text for target {self.target.name}, "
-                f"{_expected(format, self.formats)}\n"
-                f"  help: build it for a target that has it; wia doctor lists missing tools"
+                f"{_expected(format, self.formats)}\n  help: {remedy}"
             ) from None
 
     @property
@@ -164,6 +168,15 @@ class Build:
         call = self.prepare(*arrays, out=out, **keywords)
         call.execute()
         return call.finish()
+
+    def profile(self, *arrays: Any, **keywords: Any) -> Profile:
+        """Run live on the arguments: time, counters, and where that stands on the roofline.
+
+        The caller's arrays are read and never written.
+        """
+        from wia_compiler.runtime.profiling import profile_build
+
+        return profile_build(self, arrays, keywords)
 
     def _as_built(self, array: NDArray[Any], came: Spec, built: ArraySpec) -> NDArray[Any]:
         expected = Spec(built.spec.shape, built.spec.dtype, built.strides)

@@ -107,11 +107,9 @@ class Kernel:
 
         The caller's arrays are read and never written.
         """
-        from wia_compiler.runtime.profiling import profile_build
-
         kernel = self if target is None else self.to(target)
         arguments = read_arguments(self.signature, arrays, keywords)
-        return profile_build(kernel._build(arguments.specs), arrays, keywords)
+        return kernel._build(arguments.specs).profile(*arrays, **keywords)
 
     def _call(
         self, arrays: Sequence[Any], out: object, keywords: Mapping[str, Any]

@@ -41,6 +41,11 @@ class TpuTarget:
         return self.machine.name
 
     @property
+    def multiply_dtype(self) -> str:
+        """What operands of matrix products are rounded to, whatever the arguments' dtype."""
+        return "bf16"
+
+    @property
     def facts(self) -> TargetFacts:
         """What fusion may know of the machine.
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wia_compiler.base.dtypes import from_numpy
 from wia_compiler.runtime.commands.common import (
     add_kernel_arguments,
     print_json,
@@ -19,32 +16,13 @@ from wia_compiler.runtime.commands.common import (
 )
 
 if TYPE_CHECKING:
-    from wia_compiler.runtime.build import Build
+    from wia_compiler.runtime.comparison import Comparison
 
 HELP = "run a kernel on random inputs and compare the result with the reference"
 EXAMPLES = """\
   wia run mm.wia --args "A=f32[1024,512], B=f32[512,256]"
   wia run saxpy.wia --args "x=f32[1000], y=f32[1000], alpha=2.0" --seed 7
   wia run mm.wia --args "A=f32[200,300], B=f32[300,100]" --target tpu"""
-
-# Rounding of intermediate results beyond that of long sums.
-BASE_ROUNDINGS = 8
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """One result beside the reference: largest difference, and what rounding explains."""
-
-    name: str
-    result: str
-    largest_difference: float
-    allowed: float
-    mean: float
-
-    @property
-    def agrees(self) -> bool:
-        """Whether rounding explains the difference."""
-        return self.largest_difference <= self.allowed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run, time and compare; 1 where the result is wrong."""
     from wia_compiler.runtime.argument_text import parse_arguments
+    from wia_compiler.runtime.comparison import compare_results
     from wia_compiler.runtime.random_inputs import random_arguments
     from wia_compiler.runtime.reference_call import reference
 
@@ -70,10 +49,7 @@ def run(options: argparse.Namespace) -> int:
     expected: Any = reference(kernel, *arguments)
     if len(build.outputs) == 1:
         expected = (expected,)
-    comparisons = [
-        compare(spec.name, got, wanted, _roundings(build))
-        for spec, got, wanted in zip(build.outputs, call.outputs, expected, strict=True)
-    ]
+    comparisons = compare_results(build, call.inputs, call.outputs, expected)
     time_ns = int(np.median(times_ns))
     correct = all(comparison.agrees for comparison in comparisons)
     if options.json:
@@ -98,31 +74,6 @@ def run(options: argparse.Namespace) -> int:
             print(f"{name}: {value}")
         _print_comparisons(comparisons)
     return 0 if correct else 1
-
-
-def compare(name: str, got: NDArray[Any], wanted: NDArray[Any], roundings: float) -> Comparison:
-    """Compare a result with the reference; NaN and infinities must stand in the same places."""
-    dtype = from_numpy(got.dtype)
-    assert dtype is not None
-    text = f"{dtype}[{','.join(map(str, got.shape))}]"
-    if got.shape != wanted.shape or got.dtype != wanted.dtype:
-        return Comparison(name, text, float("inf"), 0.0, float("nan"))
-    actual, exact = got.astype(np.float64), wanted.astype(np.float64)
-    finite = np.isfinite(exact)
-    if not np.array_equal(actual[~finite], exact[~finite], equal_nan=True):
-        return Comparison(name, text, float("inf"), 0.0, float("nan"))
-    difference = np.abs(actual[finite] - exact[finite])
-    largest = float(difference.max(initial=0.0))
-    scale = float(np.abs(exact[finite]).max(initial=0.0))
-    epsilon = 2.0 ** -{"f64": 52, "f32": 23, "f16": 10, "bf16": 7}.get(dtype.name, 1074)
-    mean = float(actual[finite].mean()) if finite.any() else float("nan")
-    return Comparison(name, text, largest, roundings * epsilon * scale, mean)
-
-
-def _roundings(build: Build) -> float:
-    """How many roundings may add up in one result: a random walk over its arithmetic."""
-    elements = sum(spec.spec.num_elements for spec in build.outputs)
-    return BASE_ROUNDINGS + float(np.sqrt(build.flops / max(1, elements)))
 
 
 def _print_comparisons(comparisons: list[Comparison]) -> None:

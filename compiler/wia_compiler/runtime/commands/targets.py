@@ -35,20 +35,15 @@ def run(options: argparse.Namespace) -> int:
         )
     else:
         print_table(
-            ("target", "registers", "bytes per flop", "vector bytes", "options"),
+            ("target", "values a thread keeps", "bytes per flop", "vector bytes"),
             [
                 (
                     target.name,
                     str(target.facts.register_capacity),
                     f"{target.facts.bytes_per_flop:.3g}",
                     str(target.facts.vector_bytes),
-                    ", ".join(_shortened(option) for option in target.options),
                 )
                 for target in found
             ],
         )
     return 0
-
-
-def _shortened(option: str) -> str:
-    return option if len(option) <= 40 else f"{option[:37]}…"
