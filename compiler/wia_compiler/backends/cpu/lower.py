@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, func, memref, scf
@@ -20,6 +20,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from wia_compiler.backends.cpu.vector_leaf import lower_leaf_to_vectors
+from wia_compiler.backends.cpu.vector_plan import plan_vectors
 from wia_compiler.base.record import Level
 from wia_compiler.dialects import tile
 from wia_compiler.passes.emit_leaf import LeafContext
@@ -42,8 +44,10 @@ class LowerPass:
     (the last argument, absent where nothing is needed); the same holds for large buffers of nests.
     """
 
-    name: str = "lower"
-    level: Level = "low"
+    vector_bytes: int = 32
+
+    name: ClassVar[str] = "lower"
+    level: ClassVar[Level] = "low"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Lower every function of the module in place."""
@@ -51,7 +55,10 @@ class LowerPass:
         scratch: dict[str, list[MemRefType[Attribute]]] = {}
         for function in functions:
             if "wia.nest" in function.attributes:
-                _lower_block(function.body.block)
+                for op in list(function.walk()):
+                    if isinstance(op, tile.ComputeOp):
+                        _lower_leaf(op, self.vector_bytes)
+                _lower_loops(function.body.block)
                 scratch[function.sym_name.data] = _move_large_buffers(function)
         for function in functions:
             if "wia.host" in function.attributes:
@@ -67,17 +74,10 @@ def workspace_bytes(module: ModuleOp) -> int:
     return 0
 
 
-def _lower_block(block: Block) -> None:
+def _lower_loops(block: Block) -> None:
     for op in list(block.ops):
-        match op:
-            case tile.ForOp():
-                _lower_loop(op)
-            case tile.ComputeOp():
-                lower_leaf_to_loops(LeafContext(op), Builder(InsertPoint.before(op)))
-                op.detach()
-                op.erase()
-            case _:
-                pass
+        if isinstance(op, tile.ForOp):
+            _lower_loop(op)
 
 
 def _lower_loop(op: tile.ForOp) -> None:
@@ -87,7 +87,7 @@ def _lower_loop(op: tile.ForOp) -> None:
         for value in (0, op.extent.value.data, op.step.value.data)
     )
     body = op.body.detach_block(0)
-    _lower_block(body)
+    _lower_loops(body)
     body.add_op(scf.YieldOp())
     loop = scf.ForOp(start, stop, step, [], Region(body))
     for each in (start, stop, step, loop, body.last_op):
@@ -98,6 +98,18 @@ def _lower_loop(op: tile.ForOp) -> None:
     parent.insert_ops_before([start, stop, step, loop], op)
     op.detach()
     op.erase()
+
+
+def _lower_leaf(leaf: tile.ComputeOp, vector_bytes: int) -> None:
+    """Vector code where the leaf is a register tile, else loops over scalars."""
+    context, builder = LeafContext(leaf), Builder(InsertPoint.before(leaf))
+    plan = plan_vectors(context, vector_bytes)
+    if plan is not None:
+        lower_leaf_to_vectors(plan, builder)
+    else:
+        lower_leaf_to_loops(context, builder)
+    leaf.detach()
+    leaf.erase()
 
 
 def _move_large_buffers(function: func.FuncOp) -> list[MemRefType[Attribute]]:

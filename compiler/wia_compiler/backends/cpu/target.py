@@ -51,7 +51,9 @@ class CpuTarget:
 
     def passes(self) -> Sequence[Pass]:
         """From unscheduled nests to scf, memref, arith and math."""
-        return (SchedulePass(), LowerPass())
+        host = self.host
+        schedule = SchedulePass(host.vector_bytes, host.vector_registers)
+        return (schedule, LowerPass(host.vector_bytes))
 
     def generate(
         self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]

@@ -103,13 +103,17 @@ def _by_parts_f32(x: Number) -> Reduced:
 
 
 def _by_parts_f64(x: Number) -> list[Number]:
-    """The first product cancels exactly, the second is kept in two parts."""
+    """The first product cancels exactly; the second, and what it leaves, are kept in two parts."""
     quadrant, whole = whole_part(x * _TWO_OVER_PI)
     first, second, third = _HALF_PI_F64
     rest = whole.fma(-first, x)
-    high = whole.fma(-second, rest)
-    low = whole.fma(-third, whole.fma(-second, rest - high))
-    return [quadrant, high, low]
+    product = whole * second
+    product_low = whole.fma(second, -product)
+    high = rest - product
+    # What the difference lost, whichever of the two is larger (Knuth's sum of two).
+    virtual = high - rest
+    low = (rest - (high - virtual)) - (product + virtual)
+    return [quadrant, high, whole.fma(-third, low - product_low)]
 
 
 def _by_integers_f32(x: Number) -> Reduced:

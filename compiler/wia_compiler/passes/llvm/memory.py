@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from xdsl.dialects import memref, vector
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, MemRefType, VectorType, i1
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, MemRefType, VectorType, i1, i16
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from wia_compiler.passes.llvm.scalars import Handler, flags_of, widened
@@ -132,7 +132,7 @@ def _require_unit_stride(writer: Writer, buffer: SSAValue) -> None:
 
 
 def _allocate(writer: Writer, op: memref.AllocOp | memref.AllocaOp) -> None:
-    """``register``: a stack slot in the entry block; ``shared``: a global of address space 3."""
+    """``shared``: a global of address space 3; other spaces: a stack slot in the entry block."""
     type_ = memref_type(op.memref)
     element = memory_type(type_.element_type, writer.options)
     count = num_elements(type_)
@@ -144,15 +144,13 @@ def _allocate(writer: Writer, op: memref.AllocOp | memref.AllocaOp) -> None:
                 op.memref.name_hint or "shared",
                 f"internal addrspace(3) global [{count} x {element}] poison, align {align}",
             )
-        case "register":
+        case "":
+            raise LLVMError("no place for an allocation in main memory: pass it as an argument")
+        case _:
             name = writer.fresh(op.memref.name_hint)
             align = alignment or (32 if count * size_bytes(type_.element_type) >= 32 else 8)
             writer.allocas.append(f"  {name} = alloca [{count} x {element}], align {align}")
             writer.values[op.memref] = name
-        case scope:
-            raise LLVMError(
-                f"no place for an allocation in memory space {scope!r}: expected register or shared"
-            )
 
 
 def _deallocate(writer: Writer, op: memref.DeallocOp) -> None:
@@ -263,6 +261,68 @@ def _multiply_add(writer: Writer, op: vector.FMAOp) -> None:
     )
 
 
+def _create_mask(writer: Writer, op: vector.CreateMaskOp) -> None:
+    """Lanes below a count, which is clamped so that 32 bits hold the comparison."""
+    type_ = writer.type(op.mask_vector)
+    lanes = int(type_[1:].split(" ", 1)[0])
+    (count,) = op.mask_dim_sizes
+    name = writer.values[count]
+    for kind, limit in (("smin", lanes), ("smax", 0)):
+        arguments = [("i64", name), ("i64", str(limit))]
+        name = writer.temporary(writer.call(f"llvm.{kind}.i64", "i64", arguments))
+    narrow = writer.temporary(f"trunc i64 {name} to i32")
+    wide = f"<{lanes} x i32>"
+    first = writer.temporary(f"insertelement {wide} poison, i32 {narrow}, i64 0")
+    limits = writer.temporary(
+        f"shufflevector {wide} {first}, {wide} poison, <{lanes} x i32> zeroinitializer"
+    )
+    numbers = ", ".join(f"i32 {lane}" for lane in range(lanes))
+    writer.assign(op.mask_vector, f"icmp ult {wide} <{numbers}>, {limits}")
+
+
+def _masked_pointer(writer: Writer, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
+    """Like ``element_pointer``, for an address that may lie outside where no lane is on."""
+    values = [writer.values[index] for index in indices]
+    linear = linear_index(writer, values, writer.strides(buffer))
+    element = memory_type(memref_type(buffer).element_type, writer.options)
+    name = writer.temporary(f"getelementptr {element}, {writer.typed(buffer)}, i64 {linear}")
+    return f"{writer.type(buffer)} {name}"
+
+
+def _masked_name(writer: Writer, word: str, value: SSAValue, buffer: SSAValue) -> str:
+    type_ = value.type
+    if is_bf16(type_) and writer.options.bf16 == "integer":
+        type_ = with_element(type_, i16)
+    space = writer.type(buffer)[14:-1] or "0"
+    return f"llvm.masked.{word}.{intrinsic_suffix(type_)}.p{space}"
+
+
+def _masked_load(writer: Writer, op: vector.MaskedLoadOp) -> None:
+    type_ = writer.type(op.result)
+    pointer, address = _masked_pointer(writer, op.base, op.indices).rsplit(" ", 1)
+    arguments = [
+        (pointer, address),
+        (writer.type(op.mask), writer.values[op.mask]),
+        (type_, writer.values[op.pass_thru]),
+    ]
+    align = size_bytes(scalar_of(op.result.type))
+    name = _masked_name(writer, "load", op.result, op.base)
+    writer.assign(op.result, writer.call(name, type_, arguments, align=align))
+
+
+def _masked_store(writer: Writer, op: vector.MaskedStoreOp) -> None:
+    value = op.value_to_store
+    pointer, address = _masked_pointer(writer, op.base, op.indices).rsplit(" ", 1)
+    arguments = [
+        (writer.type(value), writer.values[value]),
+        (pointer, address),
+        (writer.type(op.mask), writer.values[op.mask]),
+    ]
+    align = size_bytes(scalar_of(value.type))
+    name = _masked_name(writer, "store", value, op.base)
+    writer.line(writer.call(name, "void", arguments, align=align))
+
+
 _REDUCTIONS = {
     "add": ("fadd", "add"),
     "mul": ("fmul", "mul"),
@@ -312,5 +372,8 @@ MEMORY: dict[str, Handler] = {
     "vector.store": _vector_store,
     "vector.broadcast": _broadcast,
     "vector.fma": _multiply_add,
+    "vector.create_mask": _create_mask,
+    "vector.maskedload": _masked_load,
+    "vector.maskedstore": _masked_store,
     "vector.reduction": _reduce,
 }

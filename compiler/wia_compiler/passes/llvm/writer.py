@@ -117,11 +117,24 @@ class Writer:
         self.lines[index] = f"  {text}{self._place}"
 
     def call(
-        self, name: str, result: str, arguments: Sequence[tuple[str, str]], flags: str = ""
+        self,
+        name: str,
+        result: str,
+        arguments: Sequence[tuple[str, str]],
+        flags: str = "",
+        *,
+        align: int = 0,
     ) -> str:
-        """The text of a call of a declared function; ``arguments`` are (type, value)."""
+        """The text of a call of a declared function; ``arguments`` are (type, value).
+
+        ``align`` is what the pointer among them is a multiple of.
+        """
         callee = self.module.declare(name, result, [type_ for type_, _ in arguments])
-        passed = ", ".join(f"{type_} {value}" for type_, value in arguments)
+        passed = ", ".join(
+            f"{type_} align {align} {value}" if align and type_.startswith("ptr") else
+            f"{type_} {value}"
+            for type_, value in arguments
+        )
         return f"call {flags}{result} {callee}({passed})"
 
 

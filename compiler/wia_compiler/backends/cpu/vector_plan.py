@@ -1,0 +1,177 @@
+"""Which leaves a CPU spells with vector registers, and how: the axis along the lanes, the rows.
+
+A leaf can be spelled so when each operand either runs along one parallel axis with stride 1 (it is
+loaded as a vector) or does not depend on that axis (it is broadcast), as in a register tile of a
+matrix product: ``acc[i, j] += a[i, k] * b[k, j]`` with lanes along ``j``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import IntegerType, MemRefType, i1
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
+
+from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.passes.affine import atoms, linear_form
+from wia_compiler.passes.emit_leaf import LeafContext, is_carried
+from wia_compiler.passes.llvm.types import scope_of, size_bytes, strides_of
+
+PANEL = "packed"
+"""The memory space of consecutive copies that a nest makes for itself."""
+_MOST_VECTORS = 32
+_VECTOR_BODY = (
+    *("arith.constant", "arith.addf", "arith.subf", "arith.mulf", "arith.divf", "arith.negf"),
+    *("arith.addi", "arith.subi", "arith.muli", "arith.extf", "arith.truncf", "arith.extsi"),
+    *("arith.extui", "arith.trunci", "arith.maximumf", "arith.minimumf", "arith.maxsi"),
+    *("arith.minsi", "arith.maxui", "arith.minui", "math.sqrt", "math.absf", "tile.yield"),
+)
+"""Body ops that xDSL defines on vectors too (comparisons and selects are scalar there)."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """``0 <= expression < limit``, not known to hold everywhere."""
+
+    expression: AffineExpr
+    limit: int
+
+
+@dataclass(frozen=True)
+class VectorPlan:
+    """How a leaf is spelled.
+
+    ``axis`` runs along the lanes, in ``chunks`` of ``lanes``; ``rows`` are the other parallel axes;
+    ``bounds`` and, for each input, ``padding`` are the conditions that must be tested. Rows are
+    ``unrolled`` where they are few; else loops walk them.
+    """
+
+    context: LeafContext
+    axis: int
+    lanes: int
+    rows: tuple[int, ...]
+    reduce: tuple[int, ...]
+    bounds: tuple[Condition, ...]
+    padding: tuple[tuple[Condition | None, ...], ...]
+    unrolled: bool
+
+    @property
+    def leaf(self) -> ComputeOp:
+        """The leaf."""
+        return self.context.leaf
+
+    @property
+    def chunks(self) -> int:
+        """Vectors along the axis."""
+        return self.leaf.sizes[self.axis] // self.lanes
+
+    def runs_along(self, each: AffineMap | AffineExpr) -> bool:
+        """Whether a map or expression depends on the vector axis."""
+        return _reads(each, self.axis)
+
+
+def plan_vectors(context: LeafContext, vector_bytes: int) -> VectorPlan | None:
+    """How to spell a leaf with vectors of ``vector_bytes``; ``None`` where that is not possible."""
+    leaf = context.leaf
+    parallel = [axis for axis, folded in enumerate(leaf.reductions) if not folded]
+    wide = [axis for axis in parallel if leaf.sizes[axis] > 1]
+    if not wide or any(not is_carried(leaf, n) for n in range(len(leaf.outputs)) if leaf.folds):
+        return None
+    if any(op.name not in _VECTOR_BODY for op in leaf.body.block.ops):
+        return None
+    axis = wide[-1]
+    lanes = vector_bytes // _widest_bytes(leaf)
+    rows = tuple(each for each in parallel if each != axis)
+    count = math.prod(leaf.sizes[each] for each in rows) * leaf.sizes[axis] // max(lanes, 1)
+    if lanes < 2 or leaf.sizes[axis] % lanes or (leaf.folds and count > _MOST_VECTORS):
+        return None
+    operands = (*leaf.inputs, *leaf.outputs)
+    maps = (*leaf.input_maps, *leaf.output_maps)
+    if not all(_is_vector_or_scalar(v, m, axis) for v, m in zip(operands, maps, strict=True)):
+        return None
+    if not all(_reads(each, axis) for each in leaf.output_maps):
+        return None
+    bounds = tuple(
+        Condition(expression, limit)
+        for expression, limit in zip(leaf.bounds.data.results, leaf.limit_values, strict=True)
+        if not context.is_within(expression, limit)
+    )
+    padding = tuple(_padding(context, operand) for operand in range(len(leaf.inputs)))
+    tested = [*bounds, *(each for row in padding for each in row if each is not None)]
+    if not all(_is_testable(each.expression, axis) for each in tested):
+        return None
+    reduce = tuple(each for each, folded in enumerate(leaf.reductions) if folded)
+    unrolled = count <= _MOST_VECTORS
+    return VectorPlan(context, axis, lanes, rows, reduce, bounds, padding, unrolled)
+
+
+def is_register(value: SSAValue) -> bool:
+    """Whether a buffer is the nest's own (registers, a panel): it holds whole tiles."""
+    return scope_of(cast("MemRefType[Attribute]", value.type)) in ("register", PANEL)
+
+
+def runs_along_lanes(leaf: ComputeOp, axis: str) -> tuple[bool, ...] | None:
+    """For each input and output, whether it is dense along an axis; ``None`` if one is neither
+    dense along it nor independent of it."""
+    if axis not in leaf.axis_names:
+        return None
+    position = leaf.axis_names.index(axis)
+    operands = (*leaf.inputs, *leaf.outputs)
+    maps = (*leaf.input_maps, *leaf.output_maps)
+    if not all(_is_vector_or_scalar(v, m, position) for v, m in zip(operands, maps, strict=True)):
+        return None
+    return tuple(_reads(each, position) for each in maps)
+
+
+def _padding(context: LeafContext, operand: int) -> tuple[Condition | None, ...]:
+    leaf = context.leaf
+    shape = cast("MemRefType[Attribute]", leaf.inputs[operand].type).get_shape()
+    results = leaf.input_maps[operand].results
+    if not leaf.is_padded[operand]:
+        return (None,) * len(results)
+    return tuple(
+        None if context.is_within(expression, size) else Condition(expression, size)
+        for expression, size in zip(results, shape, strict=True)
+    )
+
+
+def _widest_bytes(leaf: ComputeOp) -> int:
+    """Bytes of the widest element that the body computes with (truth values do not count)."""
+    values: list[SSAValue] = [*leaf.body.block.args]
+    for op in leaf.body.block.ops:
+        values += op.results
+    widths = [size_bytes(value.type) for value in values if value.type != i1]
+    return max(widths, default=1)
+
+
+def _reads(each: AffineMap | AffineExpr, axis: int) -> bool:
+    expressions = each.results if isinstance(each, AffineMap) else (each,)
+    return any(AffineDimExpr(axis) in atoms(expression) for expression in expressions)
+
+
+def _is_vector_or_scalar(value: SSAValue, each: AffineMap, axis: int) -> bool:
+    if not _reads(each, axis):
+        return True
+    memref = cast("MemRefType[Attribute]", value.type)
+    if memref.element_type == IntegerType(1) or strides_of(memref)[-1] != 1:
+        return False
+    *before, last = each.results
+    if any(_reads(expression, axis) for expression in before):
+        return False
+    return _steps_by_one(last, axis)
+
+
+def _steps_by_one(expression: AffineExpr, axis: int) -> bool:
+    form = linear_form(expression)
+    inside = [atom for atom in form.terms if AffineDimExpr(axis) in atoms(atom)]
+    return inside == [AffineDimExpr(axis)] and form.terms[AffineDimExpr(axis)] == 1
+
+
+def _is_testable(expression: AffineExpr, axis: int) -> bool:
+    """Linear, so that its extremes are at corners, and stepping by one along the lanes if at all."""
+    if not linear_form(expression).is_linear:
+        return False
+    return not _reads(expression, axis) or _steps_by_one(expression, axis)
