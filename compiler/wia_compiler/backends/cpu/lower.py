@@ -182,7 +182,7 @@ def _slice(
     before: Operation, workspace: SSAValue, offset: int, type_: MemRefType[Attribute]
 ) -> SSAValue:
     shift = arith.ConstantOp(IntegerAttr(offset, IndexType()))
-    view = memref.ViewOp(
+    view = memref.ViewOp.build(
         operands=[workspace, shift.result, []], result_types=[type_]
     )
     shift.location = view.location = before.location
