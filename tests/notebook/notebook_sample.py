@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+from wia_compiler.base.errors import TargetError
 from wia_compiler.base.record import Decision, OpRow, Stage, Trace
 from wia_compiler.base.source import Span
+from wia_notebook.explorer import Explorer
+from wia_notebook.views.exhibit import Exhibit
+from wia_notebook.views.roofline import Ceiling, Point, Roofline
 
 SOURCE = """// one layer of a vision model
 kernel conv_block(
@@ -228,9 +234,75 @@ def sample_trace() -> Trace:
 
 
 RESOURCES: dict[str, object] = {
+    "architecture": "sm_90",
+    "kernels": 1,
+    "threads_per_block": 256,
     "registers": 54,
     "shared_bytes": 32768,
-    "spill_bytes": 0,
+    "spill_store_bytes": 0,
+    "spill_load_bytes": 0,
     "occupancy": 0.625,
-    "occupancy_limit": "registers",
+    "occupancy_limiter": "registers",
+    "warnings": [],
+    "entries": {"conv_block_0": {"registers": 54, "shared_bytes": 32768, "occupancy": 0.625, "limits": {}}},
 }
+
+
+class SampleSubject:
+    """Stands where a real kernel's ``Subject`` would, with the record of this file."""
+
+    name = "conv_block"
+    target = "gpu:sm_90"
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def built(self, target: str) -> None:
+        """No build."""
+        return None
+
+    def measure(self, target: str) -> None:
+        """Count the runs; a target that cannot run says so."""
+        if target != "gpu:sm_90":
+            raise TargetError(f"no device for {target}\n  help: choose another target")
+        self.runs += 1
+
+    def exhibit(self, target: str, *, kernels: object, targets: object) -> Exhibit:
+        """The record, with a roofline once it ran."""
+        return sample_exhibit(target, ran=self.runs > 0)
+
+
+def sample_roofline() -> Roofline:
+    """A point below three ceilings."""
+    return Roofline(
+        "conv_block",
+        (
+            Ceiling("DRAM", "memory", 38.2e9, "measured on this machine", main=True),
+            Ceiling("L2", "memory", 210e9, "measured on this machine"),
+            Ceiling("f32 FMA", "compute", 105e9, "measured on this machine", main=True),
+        ),
+        (Point("conv_block", 21.4, 41e9, 38e9, 42e9, 39.0),),
+        "compute bound, 39 % of the f32 FMA roof",
+        (("time", "271 ms", "median of 9 warm samples"), ("FLOPs", "11.2 GFLOP", "counted from the IR")),
+        ("reuse of X is low: tile the channels",),
+    )
+
+
+def sample_exhibit(target: str = "gpu:sm_90", *, ran: bool = False) -> Exhibit:
+    """All that an explorer shows of the sample."""
+    trace = dataclasses.replace(sample_trace(), target=target)
+    return Exhibit(
+        trace,
+        {"llvm": LLVM, "ptx": PTX, "sass": SASS},
+        RESOURCES,
+        "from disk · 1.8 ms",
+        ("Y",),
+        ("cpu", "gpu:sm_90", "gpu:sm_120"),
+        ("conv_block",),
+        sample_roofline() if ran else None,
+    )
+
+
+def sample_explorer() -> Explorer:
+    """An explorer of the sample."""
+    return Explorer([SampleSubject()])  # pyright: ignore[reportArgumentType]

@@ -14,7 +14,7 @@ from wia_notebook.views import graph_svg
 from wia_notebook.views.exhibit import Exhibit
 from wia_notebook.views.payload import payload
 from wia_notebook.views.plain_text import plain_text
-from wia_notebook.views.stage_graphs import pictures
+from wia_notebook.views.stage_graphs import groups_of, pictures
 from wia_notebook.views.static_html import report_html, static_html
 
 if TYPE_CHECKING:
@@ -185,10 +185,10 @@ _WAITING = {"target": "building …", "kernel": "building …", "run": "running 
 
 
 def first_stage(trace: Trace) -> str:
-    """Where to begin: the pass that fused, else the last one that left tensors."""
-    deciding = [stage.name for stage in trace.stages if stage.decisions]
+    """Where to begin: the pass that made groups, else the last one that left tensors."""
+    grouping = [s.name for s in trace.stages if s.decisions and groups_of(s)]
     high = [stage.name for stage in trace.stages if stage.level == "high" and stage.changed]
-    return (deciding or high[-1:] or [trace.stages[-1].name])[0]
+    return (grouping or high[-1:] or [trace.stages[-1].name])[0]
 
 
 def _targets(current: str) -> list[str]:

@@ -100,7 +100,8 @@ def signature_text(build: Build) -> str:
 
 def origin_text(build: Build) -> str:
     """``from disk · 1.8 ms`` or ``compiled · 212 ms``."""
-    return str(build.cache).replace(" in ", " · ")
+    where = {"memory": "from memory", "disk": "from disk", "miss": "compiled"}[build.cache.hit]
+    return f"{where} · {units.duration(build.cache.build_time_ns)}"
 
 
 def example_arguments(kernel: Kernel) -> str:

@@ -10,34 +10,46 @@ from wia_compiler.base.record import Decision
 from wia_notebook.views import units
 
 
+_WORDS = {"fusion": "fused", "rewrite": "applied"}
+_OF = {"registers": "register_capacity", "ratio": "threshold"}
+"""A number and the limit it is held against share a column."""
+_TITLES = {"ratio": "benefit ÷ cost", "saved_bytes": "traffic saved"}
+_FIRST = ("registers", "other_users", "saved_bytes", "ratio")
+"""What a short table shows, in this order; the full one has every number."""
+
+
 @dataclass(frozen=True)
 class DecisionTable:
-    """Column titles, and a row of cells for each decision; ``taken`` goes with the rows."""
+    """Column titles, and a row of cells for each decision; ``taken`` goes with the rows.
+
+    ``short`` are the columns to show where there is little room.
+    """
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     taken: tuple[bool, ...]
+    short: tuple[int, ...]
 
 
 def decision_table(decisions: Sequence[Decision]) -> DecisionTable:
     """Candidate, kind, one column for each number that any row has, and the verdict with its reason."""
-    keys = list(dict.fromkeys(key for decision in decisions for key in decision.numbers))
-    columns = ("candidate", "kind", *(key.replace("_", " ") for key in keys), "decision")
+    found = list(dict.fromkeys(key for decision in decisions for key in decision.numbers))
+    within = {_OF[key] for key in found if key in _OF} | {"other_user_names"}
+    keys = [key for key in _FIRST if key in found]
+    keys += [key for key in found if key not in keys and key not in within]
+    titles = [_TITLES.get(key, key.removesuffix("_bytes").replace("_", " ")) for key in keys]
+    columns = ("candidate", "kind", *titles, "decision")
     rows = tuple(
-        (
-            decision.candidate,
-            decision.kind,
-            *(_cell(decision, key) for key in keys),
-            verdict(decision),
-        )
-        for decision in decisions
+        (d.candidate, d.kind, *(_cell(d, key) for key in keys), verdict(d)) for d in decisions
     )
-    return DecisionTable(columns, rows, tuple(decision.taken for decision in decisions))
+    few = sum(key in _FIRST for key in keys) or min(4, len(keys))
+    short = (0, 1, *range(2, 2 + few), len(columns) - 1)
+    return DecisionTable(columns, rows, tuple(decision.taken for decision in decisions), short)
 
 
 def verdict(decision: Decision) -> str:
     """``✓ fused: …`` or ``✕ refused: …``; the sign says it without colour."""
-    word = "✓ taken" if decision.taken else "✕ refused"
+    word = f"✓ {_WORDS.get(decision.kind, 'taken')}" if decision.taken else "✕ refused"
     return f"{word}: {decision.reason}" if decision.reason else word
 
 
@@ -45,7 +57,22 @@ def _cell(decision: Decision, key: str) -> str:
     value = decision.numbers.get(key)
     if value is None:
         return "–"
-    if key.endswith("bytes") and isinstance(value, int | float):
+    text = _number(key, value)
+    limit = decision.numbers.get(_OF.get(key, ""))
+    if limit is not None:
+        sign = "/" if key == "registers" else "≥" if decision_holds(value, limit) else "<"
+        text = f"{text} {sign} {_number(key, limit)}"
+    names = decision.numbers.get("other_user_names") if key == "other_users" else None
+    return f"{text} ({names})" if names else text
+
+
+def decision_holds(value: float | int | str, limit: float | int | str) -> bool:
+    """Whether a number reaches its limit; texts never do."""
+    return not isinstance(value, str) and not isinstance(limit, str) and value >= limit
+
+
+def _number(key: str, value: float | int | str) -> str:
+    if key.endswith("bytes") and not isinstance(value, str):
         return units.size(value)
     return units.number(value)
 

@@ -9,7 +9,7 @@ from typing import Literal
 from wia_compiler.base.record import Decision, OpRow, Stage
 from wia_notebook.views import units
 
-NodeKind = Literal["argument", "op", "group", "result"]
+NodeKind = Literal["argument", "constant", "op", "group", "result"]
 
 MAX_NODES = 300
 """Above this many ops a picture says less than a table: ``summary_rows`` takes over."""
@@ -201,14 +201,15 @@ class _Shape:
             yield from self.inside(row.id)
 
     def producers(self, id: str) -> tuple[str, ...]:
-        """What stands behind an operand: a group's result comes from what its yield gives."""
+        """What stands behind an operand: a group's results are its members that none of them reads."""
         row = self.rows.get(id)
         if row is None:
             return (id,)
         if row.name == "wia.declare":
             return tuple(p for operand in row.operands for p in self.producers(operand))
-        yields = [child for child in self.children.get(id, []) if child.name.endswith(".yield")]
-        return tuple(operand for child in yields for operand in child.operands) or (id,)
+        members = self.members(id)
+        read = {operand for member in members for operand in member.operands}
+        return tuple(member.id for member in members if member.id not in read) or (id,)
 
     def end_order(self, id: str) -> tuple[int, str]:
         """Arguments in the order they are first used."""
@@ -240,6 +241,8 @@ def _edges(shape: _Shape, home: Mapping[str, str], names: Sequence[str]) -> list
 
 
 def _op_node(row: OpRow) -> Node:
+    if row.name == "wia.constant":
+        return Node(row.id, "constant", row.label, family=row.family, tooltip=f"constant {row.label}")
     parts = [units.sizes_text(row.result_type)]
     if row.flops:
         parts.append(units.scaled(row.flops, "FLOP"))

@@ -363,7 +363,8 @@ def collapsed(layout: Layout, before: Graph, after: Graph, plan: Mapping[str, st
         old = by_pair.get((plan[edge.source], plan[edge.target]))
         if old is None:
             return None
-        points = _clipped(old.points, boxes[edge.source], boxes[edge.target])
+        others = [box for id, box in boxes.items() if id not in (edge.source, edge.target)]
+        points = _clipped(old.points, boxes[edge.source], boxes[edge.target], others)
         routes.append(Route(edge, points, _label_place(points, edge)))
     return _trimmed(boxes, {}, routes)
 
@@ -375,18 +376,37 @@ def _group_box(node: Node, frame: Box) -> Box:
     return Box(middle.x - width / 2, middle.y - height / 2, width, height)
 
 
-def _clipped(points: Sequence[Point], start: Box, end: Box) -> tuple[Point, ...]:
-    """A new smooth line along an old one, from the edge of one box to the edge of another."""
+def _clipped(
+    points: Sequence[Point], start: Box, end: Box, others: Sequence[Box]
+) -> tuple[Point, ...]:
+    """A line from the edge of one box to that of another: straight on, or where the old one went."""
     tail = Point(_near(points[0].x, start), start.y + start.height)
-    if end.y >= tail.y + 8:
-        entry = points[-1].x if end.x < points[-1].x < end.x + end.width else end.centre.x
-        middle = [p for p in points[3:-1:3] if tail.y < p.y < end.y]
-        head = Point(_near(entry, end), end.y)
-        return _smooth([tail, *middle, head])
-    to_right = points[-2].x >= end.centre.x
-    side = end.x + end.width if to_right else end.x
-    y = end.centre.y
-    return (tail, Point(tail.x, y), Point(side + (24 if to_right else -24), y), Point(side, y))
+    if end.y < tail.y + 8:
+        to_right = points[-2].x >= end.centre.x
+        side, y = end.x + end.width if to_right else end.x, end.centre.y
+        return (tail, Point(tail.x, y), Point(side + (24 if to_right else -24), y), Point(side, y))
+    entry = points[-1].x if end.x < points[-1].x < end.x + end.width else end.centre.x
+    head = Point(_near(entry, end), end.y)
+    direct = _smooth([tail, head])
+    if not any(other.holds(point) for point in _sampled(direct) for other in others):
+        return direct
+    return _smooth([tail, *(p for p in points[3:-1:3] if tail.y < p.y < end.y), head])
+
+
+def _sampled(points: Sequence[Point]) -> list[Point]:
+    """Points along one cubic piece."""
+    a, b, c, d = points[:4]
+    found: list[Point] = []
+    for step in range(1, 16):
+        t, s = step / 16, 1 - step / 16
+        weights = s * s * s, 3 * s * s * t, 3 * s * t * t, t * t * t
+        found.append(
+            Point(
+                sum(w * p.x for w, p in zip(weights, (a, b, c, d), strict=True)),
+                sum(w * p.y for w, p in zip(weights, (a, b, c, d), strict=True)),
+            )
+        )
+    return found
 
 
 def _near(x: float, box: Box) -> float:

@@ -35,6 +35,8 @@ def node_size(node: Node) -> tuple[float, float]:
     """Width and height of a node's box."""
     if node.kind in ("argument", "result"):
         return max(48.0, text_width(node.title, 11) + 24), 22.0
+    if node.kind == "constant":
+        return max(34.0, text_width(node.title, 10.5) + 16), 20.0
     title = text_width(node.title, 12.5, bold=True) + 26
     subtitle = text_width(node.subtitle, 10) + 22
     if node.kind == "op":

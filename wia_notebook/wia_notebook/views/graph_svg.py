@@ -27,6 +27,8 @@ CSS = (
     ".wia-graph .chip text{fill:var(--ink);font-size:10.5px}"
     ".wia-graph .end .box{stroke:var(--wia-line)}"
     ".wia-graph .end .title{font-size:11px;font-weight:400}"
+    ".wia-graph .constant .box{stroke:var(--wia-line)}"
+    ".wia-graph .constant .title{font-size:10.5px;font-weight:400}"
     ".wia-graph .end.out .box{stroke:var(--wia-dim)}"
     ".wia-graph .note{fill:var(--wia-good)}"
     ".wia-graph .edge path{fill:none;stroke:var(--wia-edge);stroke-width:1.3}"
@@ -137,14 +139,14 @@ def _head(route: Route) -> str:
 
 
 def _node(node: Node, box: Box) -> str:
-    kind = {"argument": "end", "result": "end out", "op": "node", "group": "node group"}[node.kind]
+    kind = {"argument": "end", "result": "end out", "op": "node", "constant": "node constant", "group": "node group"}[node.kind]
     op = f' data-op="{escape(node.id, quote=True)}"'
     tooltip = f"<title>{escape(node.tooltip)}</title>" if node.tooltip else ""
     head = f'<g class="{kind} f-{node.family}"{op}>{tooltip}'
     if node.kind == "group":
         return f"{head}{_rect(box, 12, 'box')}{_group(node, box)}</g>"
     centre = box.centre
-    radius = 11 if node.kind in ("argument", "result") else 8
+    radius = 8 if node.kind == "op" else min(11, box.height / 2)
     title_y = box.y + 16 if node.subtitle else centre.y + 4
     texts = _text(centre.x, title_y, node.title, "title")
     if node.subtitle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from wia_compiler.base.record import OpRow, Stage
@@ -16,14 +17,15 @@ def nest_of(stage: Stage) -> dict[str, Any]:
     for row in stage.ops:
         children.setdefault(row.parent, []).append(row)
     budget = [MAX_BOXES]
-    boxes = [box for row in children.get(None, []) for box in _boxes(row, children, budget)]
+    lines = stage.text.split("\n")
+    boxes = [box for row in children.get(None, []) for box in _boxes(row, children, lines, budget)]
     return {"boxes": boxes, "left_out": max(0, -budget[0])}
 
 
 def _boxes(
-    row: OpRow, children: dict[str | None, list[OpRow]], budget: list[int]
+    row: OpRow, children: dict[str | None, list[OpRow]], lines: list[str], budget: list[int]
 ) -> list[dict[str, Any]]:
-    inner = [box for child in children.get(row.id, []) for box in _boxes(child, children, budget)]
+    inner = [box for child in children.get(row.id, []) for box in _boxes(child, children, lines, budget)]
     if row.name == "builtin.module":
         return inner
     if row.name != "func.func" and not row.name.startswith(_SHOWN):
@@ -33,4 +35,18 @@ def _boxes(
     budget[0] -= 1
     if budget[0] < 0:
         return inner
-    return [{"id": row.id, "label": row.label, "family": row.family, "children": inner}]
+    note = _note(row, lines[row.line - 1] if 0 < row.line <= len(lines) else "")
+    box = {"id": row.id, "label": row.label, "family": row.family, "children": inner}
+    return [box | {"note": note} if note else box]
+
+
+def _note(row: OpRow, line: str) -> str:
+    """What the printed line says beside the label: a loop's level, a leaf's axes, a buffer's type."""
+    patterns = {
+        "tile.for": r"(@\w+) \{",
+        "tile.compute": r"axes \[([^\]]*)\]",
+        "memref.alloc": r": memref<(.*)>$",
+    }
+    pattern = patterns.get(row.name)
+    found = re.search(pattern, line) if pattern else None
+    return found[1].replace('"', "") if found else ""

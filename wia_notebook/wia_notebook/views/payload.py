@@ -34,9 +34,10 @@ def payload(exhibit: Exhibit, *, engine: str | None = None) -> dict[str, Any]:
     """Everything the explorer shows, JSON-ready."""
     trace = exhibit.trace
     drawn = pictures(trace, exhibit.outputs, engine=engine)
+    befores = [None, *trace.stages[:-1]]
     stages = [
-        _stage(stage, step, drawn.get(stage.name))
-        for stage, step in zip(trace.stages, ribbon.steps(trace), strict=True)
+        _stage(stage, step, drawn.get(stage.name), before)
+        for stage, step, before in zip(trace.stages, ribbon.steps(trace), befores, strict=True)
     ]
     return {
         "kernel": trace.kernel,
@@ -55,7 +56,10 @@ def payload(exhibit: Exhibit, *, engine: str | None = None) -> dict[str, Any]:
     }
 
 
-def _stage(stage: Stage, step: ribbon.Step, drawn: StagePictures | None) -> dict[str, Any]:
+def _stage(
+    stage: Stage, step: ribbon.Step, drawn: StagePictures | None, before: Stage | None
+) -> dict[str, Any]:
+    """A stage that changed nothing names the one before it instead of repeating it."""
     table = decisions.decision_table(stage.decisions)
     made: dict[str, Any] = {
         "name": stage.name,
@@ -65,15 +69,20 @@ def _stage(stage: Stage, step: ribbon.Step, drawn: StagePictures | None) -> dict
         "detail": step.detail,
         "time": step.time,
         "changed": stage.changed,
-        "text": stage.text,
-        "ops": [_op(row) for row in stage.ops],
-        "lines": _lines(stage.line_spans),
         "decisions": {
             "columns": table.columns,
             "rows": table.rows,
             "taken": table.taken,
+            "short": table.short,
             "subjects": [decision.subjects for decision in stage.decisions],
         },
+    }
+    if before is not None and not stage.changed and stage.text == before.text:
+        return made | {"same": before.name}
+    made |= {
+        "text": stage.text,
+        "ops": [_op(row) for row in stage.ops],
+        "lines": _lines(stage.line_spans),
     }
     if drawn is not None:
         made["graph"] = _picture(drawn.graph, stage)

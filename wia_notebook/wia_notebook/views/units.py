@@ -39,7 +39,9 @@ def number(value: float | int | str | bool) -> str:
         return f"{value:,}".replace(",", "\u202f") if abs(value) < 10**7 else scaled(value, "").strip()
     if value != value or value in (float("inf"), float("-inf")):
         return {float("inf"): "∞", float("-inf"): "−∞"}.get(value, "–")
-    return f"{value:.2f}" if 0.01 <= abs(value) < 1000 else f"{value:.3g}"
+    if abs(value) >= 10000:
+        return scaled(value, "").strip() if abs(value) < 1e15 else f"{value:.3g}"
+    return f"{value:.2f}" if 0.01 <= abs(value) < 100 else f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def type_text(type_name: str) -> str:

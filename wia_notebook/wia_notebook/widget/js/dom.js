@@ -29,7 +29,7 @@ export function svgElement(text) {
 }
 
 export function table(columns, rows, options = {}) {
-  const numeric = columns.map((_, index) => rows.length > 0 && rows.every((row) => /^[-–−]?[\d.,  ]*( ?[%kKMGTPµnm]?[Bs]?)$/.test(row[index])));
+  const numeric = columns.map((_, index) => rows.length > 0 && rows.every((row) => typeof row[index] === "string" && /^[-–−]?[\d.,  ]*( ?[%kKMGTPµnm]?[Bs]?)$/.test(row[index] ?? "")));
   const head = columns.length
     ? h("thead", {}, h("tr", {}, columns.map((title, index) => h("th", { scope: "col", class: numeric[index] ? "n" : null }, title))))
     : null;

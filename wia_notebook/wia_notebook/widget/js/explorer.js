@@ -4,7 +4,7 @@ import { arrowGroup, h } from "./dom.js";
 import { exportButtons, receiveFile } from "./export.js";
 import { graphTab } from "./graph_tab.js";
 import { makeHighlighter } from "./highlight.js";
-import { makeLinks } from "./links.js";
+import { makeLinks, whole } from "./links.js";
 import { resourcesTab } from "./resources_tab.js";
 import { ribbon } from "./ribbon.js";
 import { rooflineTab } from "./roofline_tab.js";
@@ -18,7 +18,7 @@ let instances = 0;
 
 // Everything that the parts share: data, state, links, and questions about stages.
 function makeView(model, root) {
-  const data = model.get("data");
+  const data = whole(model.get("data"));
   const at = (name) => data.stages.findIndex((stage) => stage.name === name);
   const previous = (name, wanted) => data.stages.slice(0, Math.max(0, at(name))).reverse().find(wanted)?.name ?? "";
   const view = {

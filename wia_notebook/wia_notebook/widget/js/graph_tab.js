@@ -9,7 +9,7 @@ export function graphTab(view) {
   const planned = stage.plan && beside && view.previousGraph(stage.name) === beside.name;
   if (beside && hasPicture(beside)) panes.push(pane(view, beside, "before", planned ? stage.plan : beside.graph, stage));
   panes.push(hasPicture(stage) ? pane(view, stage, panes.length ? "after" : "", stage.graph) : nothing(view, stage));
-  const rows = stage.decisions.rows.length ? h("div", { class: "wia-under" }, decisionTable(view, stage)) : null;
+  const rows = stage.decisions.rows.length ? h("div", { class: "wia-under" }, decisionTable(view, stage, { short: true })) : null;
   const element = h("div", {}, h("div", { class: `wia-two${panes.length > 1 ? "" : " one"}` }, panes), rows);
 
   function light(lit) {
@@ -25,8 +25,8 @@ export function graphTab(view) {
 const hasPicture = (stage) => Boolean(stage.graph || stage.nest);
 
 function pane(view, stage, word, picture, pass) {
-  const title = word === "before" ? `before ${pass.title}` : word === "after" ? `after ${stage.title}` : stage.title;
-  const name = word === "before" && pass && view.previousGraph(pass.name) !== stage.name ? stage.title : title;
+  const adjacent = pass && view.previousChanged(pass.name) === stage.name;
+  const name = word === "before" ? (adjacent ? `before ${pass.title}` : stage.title) : word === "after" ? `after ${stage.title}` : stage.title;
   const counts = h("span", { class: word === "after" ? "good" : "" }, picture?.counts ?? "");
   const body = picture ? graphBody(view, stage, picture) : nestBody(view, stage);
   return h("div", { class: "wia-pane", "data-picture": stage.name }, h("h4", {}, h("span", {}, name), counts), body);
@@ -91,7 +91,7 @@ function listen(view, stage, box) {
 // Loops around loops around leaves, as boxes in boxes.
 function nestBody(view, stage) {
   const box = (item) =>
-    h("div", { class: `wia-nest f-${item.family}`, "data-op": item.id, tabindex: "-1", role: "button", "aria-label": item.label }, h("span", {}, item.label), item.children.map(box));
+    h("div", { class: `wia-nest f-${item.family}`, "data-op": item.id, tabindex: "-1", role: "button", "aria-label": item.label }, h("span", {}, item.label), item.note ? h("small", {}, item.note) : null, item.children.map(box));
   const left = stage.nest.left_out ? h("p", { class: "wia-note" }, `${stage.nest.left_out} more ops are in the text`) : null;
   return listen(view, stage, h("div", { class: "wia-picture nests", tabindex: "0", role: "group", "aria-label": `loop nests of stage ${stage.title}` }, stage.nest.boxes.map(box), left));
 }

@@ -3,6 +3,20 @@
 export const ID = 0, NAME = 1, LABEL = 2, FAMILY = 3, TYPE = 4, SPANS = 5, ORIGINS = 6, PARENT = 7, LINE = 8, FLOPS = 9, BYTES = 10, OPERANDS = 11;
 const NOTHING = { lines: new Set(), ops: new Map(), spans: [] };
 
+// Stages that changed nothing name the stage before; here they become whole again.
+export function whole(data) {
+  const stages = [];
+  for (const stage of data.stages) {
+    const before = stage.same && stages.find((other) => other.name === stage.same);
+    if (!before) stages.push(stage);
+    else {
+      const ops = before.ops.map((op) => op.map((value, index) => (index === ORIGINS ? [op[ID]] : value)));
+      stages.push({ ...before, plan: undefined, ...stage, ops });
+    }
+  }
+  return { ...data, stages };
+}
+
 export function makeLinks(data) {
   const stages = data.stages.filter((stage) => stage.ops.length);
   const rows = new Map(stages.map((stage) => [stage.name, new Map(stage.ops.map((op) => [op[ID], op]))]));

@@ -64,5 +64,12 @@ export function listing({ rows, language, highlighter, label, onHover, onPick, o
 export function plainRows(text) {
   const lines = text.split("\n");
   if (lines[lines.length - 1] === "") lines.pop();
-  return lines.map((line, index) => ({ number: index + 1, line: index + 1, text: line.replaceAll("\t", "    ") }));
+  return lines.map((line, index) => ({ number: index + 1, line: index + 1, text: expandTabs(line) }));
+}
+
+// Tab stops every eight columns, as assemblers assume.
+export function expandTabs(line) {
+  let out = "";
+  for (const part of line.split(/(\t)/)) out += part === "\t" ? " ".repeat(8 - (out.length % 8)) : part;
+  return out;
 }

@@ -17,7 +17,7 @@ export function ribbon(view) {
       type: "button", class: `st${stage.changed ? "" : " none"}`, "data-stage": stage.name, tabindex: "-1",
       title: [stage.title, stage.detail, stage.time].filter(Boolean).join(" · "),
       onclick: () => store.set({ stage: stage.name }),
-    }, h("span", {}, stage.title), h("small", {}, [stage.detail, stage.changed ? stage.time : ""].filter(Boolean).join(" · ")));
+    }, h("span", {}, stage.title), h("small", {}, stage.detail), stage.changed && stage.time ? h("small", { class: "time" }, stage.time) : null);
   const element = h("nav", { class: "wia-ribbon", "aria-label": "stages of the compilation" },
     groups.map((group) => h("div", { class: "group", role: "group", "aria-label": `${group.level} level` }, h("span", { class: "lvl", "aria-hidden": "true" }, group.level), h("div", { class: "steps" }, group.stages.map(button)))));
 

@@ -1,5 +1,6 @@
 import { h } from "./dom.js";
 import { FAMILY, ID, LABEL, NAME } from "./links.js";
+import { expandTabs } from "./listing.js";
 
 const MOST = 14;
 
@@ -63,7 +64,7 @@ function opcodeMatches(view, pane, text) {
   const seen = new Map();
   for (let index = 0; index < lines.length && seen.size < 5; index++) {
     if (!lines[index].toLowerCase().includes(text)) continue;
-    const opcode = view.highlighter.opcode(pane.language, lines[index].replaceAll("\t", "    "));
+    const opcode = view.highlighter.opcode(pane.language, expandTabs(lines[index]));
     if (opcode.toLowerCase().includes(text) && !seen.has(opcode)) seen.set(opcode, index + 1);
   }
   return [...seen].map(([opcode, line]) => ({ title: opcode, where: `${pane.title} · line ${line}`, family: "contraction", state: { tab: "assembly", formats: [pane.format] }, selected: `text/${pane.format}/${line}` }));

@@ -1,5 +1,5 @@
 import { h } from "./dom.js";
-import { BYTES, FAMILY, FLOPS, LABEL, NAME, ORIGINS, PARENT, SPANS, TYPE, linesOf, linesText } from "./links.js";
+import { BYTES, FAMILY, FLOPS, LABEL, NAME, ORIGINS, PARENT, SPANS, TYPE, linesOf, linesText, litByLines } from "./links.js";
 import { listing, plainRows } from "./listing.js";
 import { gaugeCards } from "./resources_tab.js";
 
@@ -44,14 +44,21 @@ function card(family, title, paragraphs) {
   return h("div", { class: `wia-card f-${family}` }, h("b", { class: "ink" }, title), paragraphs.filter(Boolean).map((text) => h("p", {}, text)));
 }
 
+// Where a line went: ops by name while there are few, then counts, then lines of machine text.
 function lineCard(view, lit) {
-  const parts = view.data.stages.filter((stage) => stage.changed && lit.ops.get(stage.name)?.size).map((stage) => `${stage.title}: ${countText(view, stage, lit.ops.get(stage.name))}`);
-  return parts.length ? h("div", { class: "wia-card" }, h("b", {}, linesText(lit.lines)), h("ul", {}, parts.map((text) => h("li", {}, text)))) : null;
+  const { data } = view;
+  const stages = data.stages.filter((stage) => stage.changed && stage.ops.length).map((stage) => [stage.title, opsText(view, stage, lit.ops.get(stage.name) ?? [])]);
+  const panes = data.assembly.map((pane) => [pane.title, count(litByLines(pane.stage ? view.stage(pane.stage).lines : pane.lines, lit).length, "line")]);
+  const parts = [...stages, ...panes].filter(([, text]) => text);
+  return parts.length ? h("div", { class: "wia-card" }, h("b", {}, linesText(lit.lines)), h("dl", {}, parts.map(([title, text]) => [h("dt", {}, title), h("dd", {}, text)]))) : null;
 }
 
-function countText(view, stage, ids) {
-  const labels = [...ids].map((id) => view.links.row(stage.name, id)?.[LABEL]).filter(Boolean);
-  return labels.length > 4 ? `${labels.slice(0, 3).join(", ")} and ${labels.length - 3} more` : labels.join(", ");
+const count = (number, noun) => (number ? `${number} ${noun}${number > 1 ? "s" : ""}` : "");
+
+function opsText(view, stage, ids) {
+  const rows = [...ids].map((id) => view.links.row(stage.name, id)).filter((row) => row && row[NAME] !== "func.return");
+  const labels = [...new Set(rows.map((row) => row[LABEL]))];
+  return stage.level === "high" && labels.length < 6 ? labels.join(", ") : count(rows.length, "op");
 }
 
 function opCard(view, stageName, op) {
@@ -70,6 +77,6 @@ function whyFused(view, stageName, op, members) {
   const origins = new Set(members.flatMap((row) => row[ORIGINS]));
   const stage = view.data.stages.find((candidate) => candidate.name === stageName);
   const { rows, taken, subjects } = stage.decisions;
-  const reasons = rows.filter((_, index) => taken[index] && subjects[index].every((id) => origins.has(id))).map((row) => `${row[0]}: ${row[row.length - 1].replace(/^✓ taken: /, "")}`);
-  return reasons.length ? `${reasons.slice(0, 3).join("; ")}.` : "";
+  const reasons = rows.filter((_, index) => taken[index] && subjects[index].every((id) => origins.has(id))).map((row) => `${row[0]}: ${row[row.length - 1].replace(/^✓ \w+: /, "")}`);
+  return reasons.length ? `${reasons.slice(0, 2).join("; ")}.` : "";
 }
