@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from unit.tpu_programs import matmul_text
-
 from wia_compiler.simulators.tpu import run
 
 TABLE = Path(__file__).parents[1] / "golden" / "tpu" / "scalesim_ws_128.csv"

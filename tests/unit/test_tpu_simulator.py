@@ -4,7 +4,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 from unit.tpu_programs import matmul_text, systolic_matmul
-
 from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.simulators.tpu import run
@@ -178,7 +177,9 @@ def test_lines_count_what_ran() -> None:
 
 
 def test_the_vector_unit_works_while_the_array_does() -> None:
-    text = matmul_text(128, 256, 128).replace("store_output", "activate relu, out, sums\n  store_output")
+    text = matmul_text(128, 256, 128).replace(
+        "store_output", "activate relu, out, sums\n  store_output"
+    )
     text = text.replace("], sums\nend", "], out\nend").replace(
         ".accumulators", ".vmem out f32 128x128 slots 2\n.accumulators"
     )

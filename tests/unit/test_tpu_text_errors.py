@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from wia_compiler.base.errors import CompileError
 from wia_compiler.simulators.tpu import TpuFault, run
 

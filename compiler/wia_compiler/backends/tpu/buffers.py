@@ -5,12 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import BFloat16Type, Float32Type, IntegerAttr, MemRefType, StringAttr, i64
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    Float32Type,
+    IntegerAttr,
+    MemRefType,
+    StringAttr,
+    i64,
+)
 from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.rewriter import Rewriter
 
 from wia_compiler.dialects.tpu.program import Memory
 
+_ELEMENT_BYTES: dict[Attribute, int] = {BFloat16Type(): 2, Float32Type(): 4}
 SLOTS = 2
 """While one slot is read, the next one is filled."""
 
@@ -58,6 +66,15 @@ class Buffers:
                 self._block.add_op(need.op)
             else:
                 self._block.insert_op_before(need.op, first)
+
+    @property
+    def vmem_bytes(self) -> int:
+        """Bytes of all slots of all buffers in VMEM."""
+        return sum(
+            SLOTS * need.rows * need.columns * _ELEMENT_BYTES[need.element]
+            for need in self._needs.values()
+            if need.memory == "vmem"
+        )
 
     def _get(
         self, name: str, element: Attribute, memory: Memory, rows: int, columns: int

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
 
 from wia_compiler.backends.tpu.spelling import ELEMENTS
 from wia_compiler.base.source import Source, Span
@@ -65,9 +65,7 @@ def emit_assembly(
     machine: SystolicMachine,
 ) -> Assembly:
     """The text of a lowered module; ``arguments`` are the kernel's inputs, then its outputs."""
-    (function,) = [
-        op for op in module.ops if isinstance(op, func.FuncOp) and HOST in op.attributes
-    ]
+    (function,) = [op for op in module.ops if isinstance(op, func.FuncOp) and HOST in op.attributes]
     return _Emitter(source).program(function, kernel, arguments, machine)
 
 
@@ -114,7 +112,7 @@ class _Emitter:
                     self.lines.append(str(self._view(op)))
                 case memref.AllocOp() if memory_of(op.memref) is None:
                     name = self._named(op.memref, "temporary")
-                    type = cast("MemRefType[Attribute]", op.memref.type)
+                    type = op.memref.type
                     dtype = ELEMENTS[type.element_type]
                     self.lines.append(str(Tensor(name, dtype, type.get_shape(), "temporary")))
                 case memref.AllocOp():
@@ -127,15 +125,15 @@ class _Emitter:
     def _view(self, op: memref.ReinterpretCastOp) -> View:
         base = self.names[op.source]
         name = self._named(op.result, base)
-        sizes = cast("tuple[int, ...]", op.static_sizes.get_values())
-        strides = cast("tuple[int, ...]", op.static_strides.get_values())
+        sizes = op.static_sizes.get_values()
+        strides = op.static_strides.get_values()
         return View(name, sizes, strides, base)
 
     def _buffer(self, op: memref.AllocOp) -> Buffer:
-        type = cast("MemRefType[Attribute]", op.memref.type)
+        type = op.memref.type
         rows, columns = type.get_shape()
         slots = cast("IntegerAttr[Any]", op.attributes["slots"]).value.data
-        name = op.memref.name_hint or "buffer"
+        name = self._unique(op.memref.name_hint or "buffer")
         self.names[op.memref] = name
         memory = cast(Memory, memory_of(op.memref))
         return Buffer(name, memory, ELEMENTS[type.element_type], rows, columns, slots)
@@ -234,18 +232,17 @@ class _Emitter:
 
 
 def outputs_of(function: func.FuncOp) -> set[SSAValue]:
-    """The kernel's outputs: arguments that are stored to, and what follows the first of them.
+    """The kernel's outputs: arguments that are stored to, themselves or through a view.
 
-    Where nothing is stored, because outputs are empty, they are the arguments that nothing reads
-    behind the last that something does.
+    The last argument is one too: nothing is stored to it where it has no elements.
     """
-    written = {op.tensor for op in function.walk() if isinstance(op, StoreOutputOp)}
-    arguments = function.body.block.args
-    places = [argument.index for argument in arguments if argument in written]
-    if not places:
-        read = [argument.index for argument in arguments if argument.first_use is not None]
-        places = [max(read, default=-1) + 1]
-    return {argument for argument in arguments if argument.index >= min(places)}
+    found: set[SSAValue] = set(function.body.block.args[-1:])
+    for op in function.walk():
+        if isinstance(op, StoreOutputOp):
+            owner = op.tensor.owner
+            viewed = isinstance(owner, memref.ReinterpretCastOp)
+            found.add(owner.source if viewed else op.tensor)
+    return found
 
 
 def _identifier(name: str) -> str:

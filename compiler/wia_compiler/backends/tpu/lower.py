@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import cast
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import FunctionType, LocationAttr, ModuleOp, UnitAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import FunctionType, LocationAttr, MemRefType, ModuleOp, UnitAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from wia_compiler.backends.tpu.buffers import Buffers
 from wia_compiler.backends.tpu.spelling import check_nest, refuse
 from wia_compiler.backends.tpu.tile_axes import TileAxes, extent_of, product_of, tile_axes_of
 from wia_compiler.backends.tpu.vector_body import VectorBody
-from wia_compiler.backends.tpu.windows import NotAWindow, window_of
+from wia_compiler.backends.tpu.windows import NotAWindow, flat_window_of, window_of
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.dialects.tpu.machine import SPEC, SystolicMachine
@@ -44,8 +45,15 @@ class LowerToTpuPass:
 
     machine: SystolicMachine = SPEC
 
-    name: ClassVar[str] = "lower"
-    level: ClassVar[Level] = "low"
+    @property
+    def name(self) -> str:
+        """``lower``."""
+        return "lower"
+
+    @property
+    def level(self) -> Level:
+        """It leaves IR of the low level."""
+        return "low"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Rewrite ``module`` in place; ``TargetError`` for what the machine cannot spell."""
@@ -68,6 +76,7 @@ class _Lowering:
         self.values: dict[SSAValue, SSAValue] = {}
         self.axes = TileAxes(None, None)
         self.shape_leaf: ComputeOp | None = None
+        self.views: list[memref.ReinterpretCastOp] = []
 
     def host(self, host: func.FuncOp, nests: dict[str, func.FuncOp]) -> func.FuncOp:
         for argument in host.body.block.args:
@@ -84,6 +93,7 @@ class _Lowering:
                 case _:
                     self._add(func.ReturnOp(), op.location)
         self.buffers.finish()
+        self._check_memory(host)
         type = FunctionType.from_lists([argument.type for argument in self.block.args], [])
         made = func.FuncOp(host.sym_name.data, type, Region(self.block))
         made.attributes[HOST] = UnitAttr()
@@ -102,7 +112,16 @@ class _Lowering:
         self.axes = tile_axes_of(leaves)
         # The sums have the shape of what the nest writes.
         self.shape_leaf = leaves[-1]
+        before = self.block.last_op
         self._ops(nest.body.block)
+        for view in self.views:
+            if before is None:
+                first = self.block.first_op
+                assert first is not None
+                self.block.insert_op_before(view, first)
+            else:
+                self.block.insert_op_after(view, before)
+        self.views = []
 
     def _ops(self, block: Block) -> None:
         for op in block.ops:
@@ -147,9 +166,9 @@ class _Lowering:
         assert self.shape_leaf is not None
         last = self.shape_leaf
         output = last.outputs[0]
-        window = self._window(last, len(last.inputs), output, self.axes)
+        tensor, window = self._window(last, len(last.inputs), output, self.axes)
         accumulators = self.values[leaf.outputs[0]]
-        self._add(ClearOp(accumulators, self.values[output], window), leaf.location)
+        self._add(ClearOp(accumulators, tensor, window), leaf.location)
 
     def _contract(self, leaf: ComputeOp) -> None:
         product = product_of(leaf)
@@ -172,9 +191,9 @@ class _Lowering:
             if self._is_on_chip(value):
                 held.append(self.values[value])
                 continue
-            window = self._window(leaf, number, value, self.axes)
+            tensor, window = self._window(leaf, number, value, self.axes)
             buffer = self.buffers.f32(_numbered("operand_buffer", number), *window.limits)
-            self._add(DmaInOp(buffer, self.values[value], window), leaf.location)
+            self._add(DmaInOp(buffer, tensor, window), leaf.location)
             held.append(buffer)
         body = VectorBody(
             lambda number: self.buffers.f32(_numbered("output_buffer", number), *sizes),
@@ -182,25 +201,52 @@ class _Lowering:
         )
         results = body.run(leaf.body.block, held)
         for number, (value, tile) in enumerate(zip(leaf.outputs, results, strict=True)):
-            window = self._window(leaf, len(leaf.inputs) + number, value, self.axes)
-            self._add(StoreOutputOp(tile.held, self.values[value], window), leaf.location)
+            tensor, window = self._window(leaf, len(leaf.inputs) + number, value, self.axes)
+            self._add(StoreOutputOp(tile.held, tensor, window), leaf.location)
 
     def _dma(self, leaf: ComputeOp, number: int, name: str, axes: TileAxes) -> SSAValue:
         """Bring an operand's tile to the buffer of that name, as bf16."""
         value = leaf.inputs[number]
-        window = self._window(leaf, number, value, axes)
+        tensor, window = self._window(leaf, number, value, axes)
         buffer = self.buffers.bf16(name, *window.limits)
-        self._add(DmaInOp(buffer, self.values[value], window), leaf.location)
+        self._add(DmaInOp(buffer, tensor, window), leaf.location)
         return buffer
 
     def _window(
         self, leaf: ComputeOp, number: int, value: SSAValue, axes: TileAxes
-    ) -> WindowSpec:
+    ) -> tuple[SSAValue, WindowSpec]:
+        """The tensor that holds an operand of ``leaf``, and the operand's tile in it."""
+        affine = leaf.maps.data[number].data
+        tensor = self.values[value]
         try:
-            return window_of(leaf, leaf.maps.data[number].data, value, axes, self.values)
+            return tensor, window_of(leaf, affine, value, axes, self.values)
         except NotAWindow as reason:
-            name = value.name_hint or f"operand {number}"
-            refuse(self.context, [leaf], f"tpu:spec cannot move {name}: {reason}")
+            try:
+                window = flat_window_of(leaf, affine, value, axes, self.values)
+            except NotAWindow:
+                name = value.name_hint or f"operand {number}"
+                refuse(self.context, [leaf], f"tpu:spec cannot move {name}: {reason}")
+            return self._flat(tensor, leaf.location), window
+
+    def _check_memory(self, host: func.FuncOp) -> None:
+        used, capacity = self.buffers.vmem_bytes, self.machine.vmem_bytes
+        if used > capacity:
+            refuse(
+                self.context,
+                [host],
+                f"{host.sym_name.data} needs {used} bytes of buffers, VMEM has {capacity}",
+            )
+
+    def _flat(self, tensor: SSAValue, location: LocationAttr) -> SSAValue:
+        """A view of a tensor in C order as one row of elements."""
+        type = cast("MemRefType[Attribute]", tensor.type)
+        count = math.prod(type.get_shape())
+        flat = MemRefType(type.element_type, [count])
+        cast_op = memref.ReinterpretCastOp(tensor, [], [], [], [0], [count], [1], flat)
+        cast_op.result.name_hint = tensor.name_hint
+        cast_op.location = location
+        self.views.append(cast_op)
+        return cast_op.result
 
 
 def _numbered(name: str, number: int) -> str:

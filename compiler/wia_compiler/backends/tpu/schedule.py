@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import ModuleOp
@@ -46,8 +45,15 @@ class ScheduleTpuPass:
 
     machine: SystolicMachine = SPEC
 
-    name: ClassVar[str] = "schedule"
-    level: ClassVar[Level] = "mid"
+    @property
+    def name(self) -> str:
+        """``schedule``."""
+        return "schedule"
+
+    @property
+    def level(self) -> Level:
+        """It leaves IR of the mid level."""
+        return "mid"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Rewrite ``module`` in place; ``TargetError`` for what the machine cannot spell."""
@@ -74,7 +80,10 @@ class ScheduleTpuPass:
 
     def _tile(self, nest: func.FuncOp, rows: int, context: PassContext) -> None:
         axes = tile_axes_of(leaves_of(nest))
-        sizes = {axes.columns: self.machine.columns, axes.rows: rows}
+        # Without a product, one row may be as long as the tile of a product has elements.
+        is_row = axes.rows is None and not _contractions(nest)
+        columns = self.machine.columns * (rows if is_row else 1)
+        sizes = {axes.columns: columns, axes.rows: rows}
         for axis, size in sizes.items():
             if axis is not None and loops_of(nest, axis):
                 tile_axis(nest, axis, size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn, cast
 
-from xdsl.dialects import arith, memref
+from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     BFloat16Type,
     Float16Type,
@@ -16,15 +16,19 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from wia_compiler.base.errors import Diagnostic, TargetError
-from wia_compiler.dialects.location import merge_locations, spans_of
-from wia_compiler.dialects.tile import ComputeOp, ForOp, YieldOp
+from wia_compiler.dialects.location import spans_of
+from wia_compiler.dialects.tile import ComputeOp, YieldOp
 from wia_compiler.passes.framework import PassContext
 
 SPEAKS = (
     "tpu:spec can spell matmul, add, relu (max with 0) and casts, on f32, bf16 and f16; "
     'build this kernel for "cpu" or "gpu", or keep that op in a kernel of its own'
 )
-ELEMENTS = {Float32Type(): "f32", BFloat16Type(): "bf16", Float16Type(): "f16"}
+ELEMENTS: dict[Attribute, str] = {
+    Float32Type(): "f32",
+    BFloat16Type(): "bf16",
+    Float16Type(): "f16",
+}
 
 # What a scalar op of a leaf was called in the language.
 _WORDS = {
@@ -34,7 +38,7 @@ _WORDS = {
     "subf": "sub",
     "divf": "div",
     "negf": "neg",
-    "maximumf": "max with something else than 0",
+    "maximumf": "max with anything but 0",
     "minimumf": "min",
     "cmpf": "a comparison",
     "select": "where",
@@ -46,16 +50,8 @@ _WORDS = {
 
 def refuse(context: PassContext, ops: Sequence[Operation], message: str) -> NoReturn:
     """Raise a ``TargetError`` that shows the source line of ``ops``."""
-    spans = spans_of_all(ops)
-    span = spans[0] if spans else None
+    span = next((span for op in ops for span in spans_of(op)), None)
     raise TargetError(Diagnostic(message, span, SPEAKS, context.source).render())
-
-
-def spans_of_all(ops: Sequence[Operation]) -> tuple[object, ...]:
-    """The source spans of ops, each once."""
-    carrier = memref.AllocOp([], [], MemRefType(Float32Type(), []))
-    carrier.location = merge_locations(ops)
-    return spans_of(carrier)
 
 
 def element_name(context: PassContext, value: SSAValue, op: Operation) -> str:
@@ -69,13 +65,8 @@ def element_name(context: PassContext, value: SSAValue, op: Operation) -> str:
 def check_nest(context: PassContext, nest: Operation) -> None:
     """Refuse a nest with anything in it that the machine cannot spell."""
     for op in nest.walk():
-        match op:
-            case ComputeOp():
-                _check_leaf(context, op)
-            case ForOp() | memref.AllocOp():
-                pass
-            case _:
-                pass
+        if isinstance(op, ComputeOp):
+            _check_leaf(context, op)
 
 
 def _check_leaf(context: PassContext, leaf: ComputeOp) -> None:
@@ -143,9 +134,7 @@ def number_of(value: SSAValue) -> float | None:
 
 def word_of(op: Operation) -> str:
     """What a reader calls a scalar op: ``math.exp`` is ``exp``."""
-    name = op.name.partition(".")[2] or op.name
-    if name == "maximumf" and "0" not in name:
-        return _WORDS[name]
+    name = op.name.partition(".")[2]
     return _WORDS.get(name, name)
 
 

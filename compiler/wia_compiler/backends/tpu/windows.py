@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import MemRefType, NoneAttr
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
+from xdsl.ir.affine import (
+    AffineBinaryOpExpr,
+    AffineBinaryOpKind,
+    AffineConstantExpr,
+    AffineDimExpr,
+    AffineExpr,
+    AffineMap,
+    AffineSymExpr,
+)
 
 from wia_compiler.backends.tpu.tile_axes import TileAxes
 from wia_compiler.dialects.tile import ComputeOp
@@ -31,12 +40,59 @@ def window_of(
     ``ivs`` maps the leaf's induction variables to those of the program. An axis of extent 1 is a
     single index; others must be the rows or the columns and walk the tensor in steps of 1.
     """
-    sizes = cast("MemRefType[Attribute]", tensor.type).get_shape()
+    shape = cast("MemRefType[Attribute]", tensor.type).get_shape()
+    return _window(leaf, affine.results, shape, axes, ivs)
+
+
+def flat_window_of(
+    leaf: ComputeOp,
+    affine: AffineMap,
+    tensor: SSAValue,
+    axes: TileAxes,
+    ivs: Mapping[SSAValue, SSAValue],
+) -> WindowSpec:
+    """The same part of a tensor in C order as a window of its elements in one row.
+
+    That is what a reshape reads: ``A[i floordiv 5, i mod 5]`` of 6 × 5 elements is element ``i``.
+    """
+    type = cast("MemRefType[Attribute]", tensor.type)
+    if not isinstance(type.layout, NoneAttr):
+        raise NotAWindow("its elements do not lie in one row")
+    shape = type.get_shape()
+    place: AffineExpr = AffineExpr.constant(0)
+    for expression, size in zip(affine.results, shape, strict=True):
+        place = place * size + expression
+    return _window(leaf, (_joined(place),), (math.prod(shape),), axes, ivs)
+
+
+def _joined(expression: AffineExpr) -> AffineExpr:
+    """``e floordiv n * n + e mod n`` is ``e``."""
+    form = linear_form(expression)
+    terms = dict(form.terms)
+    for atom, factor in form.terms.items():
+        if not (isinstance(atom, AffineBinaryOpExpr) and atom.kind == AffineBinaryOpKind.Mod):
+            continue
+        quotient = atom.lhs // atom.rhs
+        size = atom.rhs
+        if isinstance(size, AffineConstantExpr) and terms.get(quotient) == factor * size.value:
+            del terms[atom], terms[quotient]
+            rest = LinearForm(terms, form.constant).expression()
+            return _joined(rest + atom.lhs * factor)
+    return expression
+
+
+def _window(
+    leaf: ComputeOp,
+    results: Sequence[AffineExpr],
+    sizes: Sequence[int],
+    axes: TileAxes,
+    ivs: Mapping[SSAValue, SSAValue],
+) -> WindowSpec:
     starts: list[AffineExpr] = []
     lengths: list[int] = []
     clips: list[bool] = []
     order: list[str] = []
-    for expression, size in zip(affine.results, sizes, strict=True):
+    for expression, size in zip(results, sizes, strict=True):
         form = _linear(expression)
         walked = [
             atom.position
@@ -74,7 +130,9 @@ def _linear(expression: AffineExpr) -> LinearForm:
 
 def _start(form: LinearForm) -> AffineExpr:
     """The index at the leaf's first point: dims are 0."""
-    terms = {atom: n for atom, n in form.terms.items() if isinstance(atom, AffineSymExpr)}
+    terms: dict[AffineExpr, int] = {
+        atom: n for atom, n in form.terms.items() if isinstance(atom, AffineSymExpr)
+    }
     return LinearForm(terms, form.constant).expression()
 
 

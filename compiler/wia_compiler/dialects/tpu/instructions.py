@@ -37,9 +37,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Work:
-    """How much one execution of an instruction moves: rows of its tile and bytes of HBM traffic."""
+    """What one execution of an instruction works on: its tile and its bytes of HBM traffic."""
 
     rows: int = 0
+    columns: int = 1
     hbm_bytes: int = 0
 
 
@@ -80,10 +81,10 @@ def _pass(machine: SystolicMachine, work: Work) -> int:
 
 
 def _vector(machine: SystolicMachine, work: Work) -> int:
-    return -(-work.rows // machine.vector_rows)
+    return -(-work.rows * -(-work.columns // machine.columns) // machine.vector_rows)
 
 
-_VECTOR_CYCLES = "⌈rows / 8⌉"
+_VECTOR_CYCLES = "⌈rows · ⌈columns / 128⌉ / 8⌉"
 _HBM_CYCLES = "⌈HBM bytes / 512⌉"
 
 TABLE: tuple[InstructionRow, ...] = (

@@ -45,6 +45,14 @@ class WindowSpec:
     clips: Sequence[bool]
     transposed: bool = False
 
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The most rows and columns its tile can have."""
+        runs = [length for length in self.lengths if length != ONE_INDEX]
+        rows = runs[0] if len(runs) > 1 else 1
+        columns = runs[-1] if runs else 1
+        return (columns, rows) if self.transposed else (rows, columns)
+
     def properties(self) -> dict[str, Attribute | None]:
         """The properties of an op that holds this window."""
         return {

@@ -63,7 +63,7 @@ class Core:
         tensor = self.hbm[source.tensor]
         tile = tensor.read(source, self.registers, ring.declaration.dtype)
         moved = tile.size * DTYPES[tensor.declaration.dtype].size_bytes
-        cycles = self._cycles("dma_in", Work(len(tile), moved))
+        cycles = self._cycles("dma_in", Work(hbm_bytes=moved))
         ring.fill(tile)
         for clock in self.clocks:
             clock.transfer("read", cycles, (tensor.declaration.name,), (ring.key,))
@@ -166,7 +166,7 @@ class Core:
         reads = [self.rings[each].key for each in sources if isinstance(each, str)]
         ring = self.rings[str(destination)]
         ring.fill(tile)
-        cycles = self._cycles("vector_add", Work(len(tile)))
+        cycles = self._cycles("vector_add", Work(*tile.shape))
         for clock in self.clocks:
             clock.vector(cycles, reads, (ring.key,))
         self.counters.vector_cycles += cycles

@@ -87,8 +87,8 @@ class HbmTensor:
         rows, columns = as_tile(self.array[self.place(window, registers)], window).shape
         return rows, columns
 
-    def place(self, window: Window, registers: Registers) -> tuple[slice, ...]:
-        """The window as slices; an index outside its axis is a fault."""
+    def place(self, window: Window, registers: Registers) -> tuple[Any, ...]:
+        """The window as an index that gives a view; what lies outside an axis is a fault."""
         found: list[slice] = []
         for number, (axis, size) in enumerate(zip(window.axes, self.array.shape, strict=True)):
             start = axis.start.constant
@@ -105,7 +105,7 @@ class HbmTensor:
                     "write clip after the length to stop at the axis's end",
                 )
             found.append(slice(start, stop))
-        return tuple(found)
+        return (*found, ...)
 
 
 def _reach(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
