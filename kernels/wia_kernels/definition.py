@@ -17,8 +17,8 @@ class KernelDefinition:
     """A kernel of the library.
 
     ``text`` is its source in the language and ``name`` the kernel in it. ``reference`` takes the
-    inputs in order as numpy arrays (float64 for float kernels, the integer type itself for integers; scalars as
-    numbers) and gives the exact result, an array. ``shapes`` holds, for each case worth running,
+    inputs in order as numpy arrays (float64 for every float dtype, integers as they are; scalars
+    as numbers) and gives the result, an array. ``shapes`` holds, for each case worth running,
     one shape per input in order (``()`` for a scalar); odd sizes and empty ones are among them.
     ``dtypes`` are the element types its tensors may have.
     """

@@ -22,8 +22,8 @@ def _error(program: Path) -> CompileError:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=[program.stem for program in PROGRAMS])
-def test_message(program: Path, golden: Callable[[Path, str], None]) -> None:
-    golden(program.with_suffix(".stderr"), str(_error(program)))
+def test_message(program: Path, golden: Callable[[str, str], None]) -> None:
+    golden(str(program.with_suffix(".stderr")), f"{_error(program)}\n")
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=[program.stem for program in PROGRAMS])

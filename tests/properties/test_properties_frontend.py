@@ -20,11 +20,50 @@ PROGRAMS.append(
     "  for i in 0..n step 2 { C[i] += 1; } if (a) { } else { b = [1, 'x']; }\n}\n"
     "kernel halves(input A: tensor) { return A * 0.5, A; }\n"
 )
+MARKS = "A B C x ( ) [ ] { } < > , ; : = += + - * ** / // % @ ? && || ! == .. . 1 2.5 0x1F 4x8xf32"
 WORDS = [
+    *MARKS.split(),
     *KEYWORDS,
     *TYPES,
     *list(operations())[::4],
-    *"A B C x ( ) [ ] { } < > , ; : = += + - * ** / // % @ ? && || ! == .. . 1 2.5 0x1F 4x8xf32".split(),
+    *[
+        "A",
+        "B",
+        "C",
+        "x",
+        "(",
+        ")",
+        "[",
+        "]",
+        "{",
+        "}",
+        "<",
+        ">",
+        ",",
+        ";",
+        ":",
+        "=",
+        "+=",
+        "+",
+        "-",
+        "*",
+        "**",
+        "/",
+        "//",
+        "%",
+        "@",
+        "?",
+        "&&",
+        "||",
+        "!",
+        "==",
+        "..",
+        ".",
+        "1",
+        "2.5",
+        "0x1F",
+        "4x8xf32",
+    ],
     *('"s"', "'", "/*", "*/", "#", "\n", "행", "；", "\t", "%0", "pattern", "schedule", "func"),
 ]
 BOUNDED = settings(max_examples=150, deadline=None, derandomize=True)
@@ -84,7 +123,7 @@ NUMBERS = st.one_of(st.integers(0, 100), st.floats(0, 10, allow_nan=False)).map(
 
 
 def _grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    binary = st.sampled_from("+ - * / // % @ ** && ||".split())
+    binary = st.sampled_from(["+", "-", "*", "/", "//", "%", "@", "**", "&&", "||"])
     return st.one_of(
         st.tuples(inner, binary, inner).map(" ".join),
         inner.map(lambda text: f"({text})"),
@@ -115,10 +154,7 @@ def test_every_node_spans_exactly_its_text(text: str) -> None:
 
 
 def _shape(root: object) -> list[str]:
-    return [
-        f"{type(node).__name__} {getattr(node, 'text', '')}"
-        for node in syntax.walk(root)
-    ]
+    return [f"{type(node).__name__} {getattr(node, 'text', '')}" for node in syntax.walk(root)]
 
 
 @BOUNDED

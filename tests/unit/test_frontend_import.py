@@ -118,14 +118,17 @@ def test_compound_assignment(operator: str, op: str) -> None:
 
 
 def test_values_can_be_swapped() -> None:
-    printed = lines("kernel k(input A: tensor, input B: tensor) { a, b = A, B; a, b = b, a; "
-                    "return a, b; }")
+    printed = lines(
+        "kernel k(input A: tensor, input B: tensor) { a, b = A, B; a, b = b, a; return a, b; }"
+    )
     assert printed[1] == "func.return %B, %A : !wia.tensor, !wia.tensor"
 
 
 def test_declared_types_are_declared_on_the_way_in_and_out() -> None:
-    found = lines("kernel k(input A: tensor<M, 8, f32>, output C: tensor<?, M>, n: i32 = 3) "
-                  "{ C = A * cast(n, f32); }")
+    found = lines(
+        "kernel k(input A: tensor<M, 8, f32>, output C: tensor<?, M>, n: i32 = 3) "
+        "{ C = A * cast(n, f32); }"
+    )
     assert found == [
         "func.func @k(%A: !wia.tensor, %n: i32) -> !wia.tensor {",
         '%A_1 = wia.declare %A as "k" "A" dims ["M", 8 : i64] dtype "f32" scope 0 : i64 '
@@ -170,19 +173,26 @@ def test_a_lone_literal_stays_a_literal() -> None:
         ("softmax(input=A, axis=1)", "softmax %A {dim = 1 : i64}"),
         ("softmax(dim=1, input=A)", "softmax %A {dim = 1 : i64}"),
         ("reduce_sum(A)", "reduce_sum %A {dim, keepdim = false}"),
-        ("reduce_sum(A, [0, -1], keepdims=true)",
-         "reduce_sum %A {dim = [0 : i64, -1 : i64], keepdim = true}"),
+        (
+            "reduce_sum(A, [0, -1], keepdims=true)",
+            "reduce_sum %A {dim = [0 : i64, -1 : i64], keepdim = true}",
+        ),
         ("cast(A, f16)", 'cast %A {dtype = "f16"}'),
         ('cast(A, "f16")', 'cast %A {dtype = "f16"}'),
         ("gelu(A, approximate='tanh')", 'gelu %A {approximate = "tanh"}'),
         ("reshape(A, [2 * 3, -1])", "reshape %A {shape = [6 : i64, -1 : i64]}"),
         ("transpose(A)", "transpose %A {dim0 = -2 : i64, dim1 = -1 : i64}"),
-        ("rms_norm(A, eps=1)",
-         'rms_norm %A {normalized_shape, eps = 1 : i64, given = ["input"]}'),
-        ("layer_norm(A, bias=B, eps=1)", "layer_norm %A, %B {normalized_shape, "
-         'eps = 1.000000e+00 : f64, given = ["input", "bias"]}'),
-        ("conv2d(A, B, stride=[1, 2])", "conv2d %A, %B {stride = [1 : i64, 2 : i64], "
-         'padding = 0 : i64, dilation = 1 : i64, groups = 1 : i64, given = ["input", "weight"]}'),
+        ("rms_norm(A, eps=1)", 'rms_norm %A {normalized_shape, eps = 1 : i64, given = ["input"]}'),
+        (
+            "layer_norm(A, bias=B, eps=1)",
+            "layer_norm %A, %B {normalized_shape, "
+            'eps = 1.000000e+00 : f64, given = ["input", "bias"]}',
+        ),
+        (
+            "conv2d(A, B, stride=[1, 2])",
+            "conv2d %A, %B {stride = [1 : i64, 2 : i64], "
+            'padding = 0 : i64, dilation = 1 : i64, groups = 1 : i64, given = ["input", "weight"]}',
+        ),
         ("minimum(A, B)", "min %A, %B"),
         ("maximum(A, other=B)", "max %A, %B"),
         ("max(A, B)", "max %A, %B"),
@@ -222,8 +232,10 @@ def test_kernels_call_kernels_that_stand_below_them() -> None:
         "func.func @both",
         "func.func @scale",
     ]
-    assert "%s, %d = func.call @both(%A, %A) : (!wia.tensor, !wia.tensor) -> " \
+    assert (
+        "%s, %d = func.call @both(%A, %A) : (!wia.tensor, !wia.tensor) -> "
         "(!wia.tensor, !wia.tensor)" in found
+    )
     constants = [line for line in found if "wia.constant" in line]
     assert [line.split("wia.constant ")[1] for line in constants] == [
         "3 : i64 : !wia.literal",
@@ -280,8 +292,9 @@ def test_unused_values_and_inputs_are_fine() -> None:
 
 
 def test_faults_of_all_kernels_are_raised_together() -> None:
-    text = "\n".join(f"kernel k{n}(input A: tensor, output C: tensor) {{ C = x{n}; }}"
-                     for n in range(30))
+    text = "\n".join(
+        f"kernel k{n}(input A: tensor, output C: tensor) {{ C = x{n}; }}" for n in range(30)
+    )
     with pytest.raises(CompileError) as caught:
         imported(text)
     spans = [diagnostic.span for diagnostic in caught.value.diagnostics]

@@ -156,7 +156,9 @@ def test_the_chapter_s_kernel_parses_as_written() -> None:
 
 def test_spans_are_exact_after_wide_characters_and_tabs() -> None:
     line = "\tC =\t/* 행렬 */ relu(A) + 가나;"
-    source = Source(f"kernel k(input A: tensor, output C: tensor) {{\n{line}\n}}".replace("가나", "B"))
+    source = Source(
+        f"kernel k(input A: tensor, output C: tensor) {{\n{line}\n}}".replace("가나", "B")
+    )
     (statement,) = parse(source).kernels[0].body
     assert isinstance(statement, syntax.Assign)
     value = statement.values[0]

@@ -78,7 +78,9 @@ def test_references_against_values_worked_out_by_hand() -> None:
     np.testing.assert_allclose(
         get("gelu").reference(np.array([0.0, 1.0, -1.0])), [0, 0.8413447460685429, -0.1586552539]
     )
-    np.testing.assert_allclose(get("softmax").reference(np.array([[0.0, math.log(3)]])), [[.25, .75]])
+    np.testing.assert_allclose(
+        get("softmax").reference(np.array([[0.0, math.log(3)]])), [[0.25, 0.75]]
+    )
     assert get("softmax").reference(np.array([1000.0, 1000.0])).tolist() == [0.5, 0.5]
     one = np.ones(2)
     np.testing.assert_allclose(

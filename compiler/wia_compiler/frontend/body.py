@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -13,7 +13,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.base.source import Span
 from wia_compiler.dialects.location import Origin, location
-from wia_compiler.dialects.wia.ops import ConstantOp, LiteralType
+from wia_compiler.dialects.types import Value
+from wia_compiler.dialects.wia.declaration import InferenceError
+from wia_compiler.dialects.wia.ops import ConstantOp, LiteralType, make_op
 from wia_compiler.frontend.problems import Problems
 
 OpT = TypeVar("OpT", bound=Operation)
@@ -41,6 +43,21 @@ class Body:
         op.location = location(Origin(next(self.tokens), span))
         self.block.add_op(op)
         return op
+
+    def add_op(
+        self,
+        name: str,
+        operands: Mapping[str, SSAValue] | Sequence[SSAValue],
+        span: Span,
+        attributes: Mapping[str, Value] | None = None,
+    ) -> SSAValue | None:
+        """The result of an op; what its rule refuses already here (scalars) is reported."""
+        try:
+            op = make_op(name, operands, attributes)
+        except InferenceError as error:
+            self.report(error.message, span, error.hint)
+            return None
+        return self.add(op, span).result
 
     def report(self, message: str, span: Span, hint: str | None = None) -> None:
         """Note a fault of the kernel."""

@@ -11,9 +11,7 @@ from wia_compiler.frontend.problems import Problems
 from wia_compiler.frontend.vocabulary import ALIASES
 
 
-def callees_first(
-    kernels: Mapping[str, syntax.Kernel], problems: Problems
-) -> list[syntax.Kernel]:
+def callees_first(kernels: Mapping[str, syntax.Kernel], problems: Problems) -> list[syntax.Kernel]:
     """Every kernel, callees before callers; each cycle of calls is reported once."""
     calls = {name: _calls(kernel, kernels) for name, kernel in kernels.items()}
     done: dict[str, syntax.Kernel] = {}
@@ -39,9 +37,7 @@ def callees_first(
     return list(done.values())
 
 
-def _calls(
-    kernel: syntax.Kernel, kernels: Mapping[str, syntax.Kernel]
-) -> list[syntax.Name]:
+def _calls(kernel: syntax.Kernel, kernels: Mapping[str, syntax.Kernel]) -> list[syntax.Name]:
     """The first call of each other kernel (or itself); inside itself an op's name means the op."""
     found: dict[str, syntax.Name] = {}
     for callee in names_called(kernel):

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from wia_compiler.base.dtypes import DTYPES
-from wia_compiler.base.signature import KernelSignature, ParameterDeclaration
 from wia_compiler.base.source import Span
-from wia_compiler.dialects.types import Value, dtype_of, element_type, tensor_type
+from wia_compiler.dialects.types import Value
 from wia_compiler.dialects.wia.declaration import OpDeclaration, Parameter, Required
-from wia_compiler.dialects.wia.ops import (
-    DECLARATIONS,
-    AnyTensorType,
-    ConstantOp,
-    DeclareOp,
-    LiteralType,
-)
+from wia_compiler.dialects.wia.ops import DECLARATIONS
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.binding import Callee, Place, bind
-from wia_compiler.frontend.body import Body, literal_of
+from wia_compiler.frontend.body import Body
 from wia_compiler.frontend.constants import NotConstant, constant
-from wia_compiler.frontend.literals import refusal
+from wia_compiler.frontend.kernel_calls import Evaluate, call_kernel
 from wia_compiler.frontend.suggestions import DTYPE_ELSEWHERE, ELSEWHERE, in_words, nearest
 from wia_compiler.frontend.vocabulary import ALIASES, PLANNED, signature_text
 
 
-def call_values(call: syntax.Call, body: Body, depth: int) -> tuple[SSAValue, ...] | None:
+def call_values(call: syntax.Call, body: Body, evaluate: Evaluate) -> tuple[SSAValue, ...] | None:
     """What a call gives: one value of an op, or every output of a kernel; ``None`` after faults.
+
+    ``evaluate`` gives the value of an argument.
 
     A kernel of the program hides an op of the same name, except inside itself: a kernel named
     softmax may well call softmax.
@@ -44,9 +38,9 @@ def call_values(call: syntax.Call, body: Body, depth: int) -> tuple[SSAValue, ..
         body.report(f"{name!r} is a value and cannot be called", callee.span, _rename(operation))
         return None
     if name in body.signatures and not (name == body.signature.name and operation is not None):
-        return _call_kernel(body.signatures[name], call, body, depth)
+        return call_kernel(body.signatures[name], call, body, evaluate)
     if operation is not None:
-        value = _call_operation(name, operation, call, body, depth)
+        value = _call_operation(name, operation, call, body, evaluate)
         return None if value is None else (value,)
     body.report(*_unknown(callee, body))
     return None
@@ -70,10 +64,8 @@ def _unknown(callee: syntax.Name, body: Body) -> tuple[str, Span, str | None]:
 
 
 def _call_operation(
-    name: str, operation: OpDeclaration, call: syntax.Call, body: Body, depth: int
+    name: str, operation: OpDeclaration, call: syntax.Call, body: Body, evaluate: Evaluate
 ) -> SSAValue | None:
-    from wia_compiler.frontend.expressions import add_op, value_of
-
     places = tuple(
         Place(p.name, isinstance(p.default, Required), p.aliases) for p in operation.parameters
     )
@@ -91,14 +83,14 @@ def _call_operation(
         if parameter.kind == "attribute":
             attributes[parameter.name] = _attribute(name, parameter, node, body)
             continue
-        value = value_of(node, body, depth + 1)
+        value = evaluate(node)
         if value is None:
             silent = True
         else:
             operands[parameter.name] = value
     if silent or len(body.problems) > faults:
         return None
-    return add_op(operation.name, operands, call.span, body, attributes)
+    return body.add_op(operation.name, operands, call.span, attributes)
 
 
 def _attribute(name: str, parameter: Parameter, node: syntax.Expression, body: Body) -> Value:
@@ -140,133 +132,6 @@ def _not_constant(error: NotConstant, body: Body) -> tuple[str, str | None]:
     near = DTYPE_ELSEWHERE.get(node.text) or nearest(node.text, [*DTYPES, *body.literals])
     hint = f"did you mean {near!r}?" if near else "write a number, a string or a list"
     return f"must be a constant; there is none named {node.text!r}", hint
-
-
-def _call_kernel(
-    signature: KernelSignature, call: syntax.Call, body: Body, depth: int
-) -> tuple[SSAValue, ...] | None:
-    from wia_compiler.frontend.expressions import value_of
-
-    if _passes_outputs(signature, call, body):
-        return None
-    places = tuple(Place(p.name, p.default is None) for p in signature.inputs)
-    usage = f"{signature.name}({', '.join(_usage(p) for p in signature.inputs)})"
-    if signature.name in DECLARATIONS and signature.span is not None:
-        usage += f"; the kernel of line {signature.span.line} hides the op of that name"
-    bound = bind(Callee(signature.name, places, usage), call, body.problems)
-    function = body.functions.get(signature.name)
-    if bound is None:
-        return None
-    arguments: list[SSAValue | None] = []
-    for parameter in signature.inputs:
-        node = bound.get(parameter.name)
-        if node is None:
-            arguments.append(_scalar_constant(parameter.default or 0, parameter, signature, call.span, body))
-            continue
-        value = value_of(node, body, depth + 1)
-        converted = None if value is None else _argument(value, parameter, signature, node, body)
-        arguments.append(converted)
-    known = [argument for argument in arguments if argument is not None]
-    if function is None or len(known) < len(arguments):
-        return None
-    op = func.CallOp(signature.name, known, list(function.function_type.outputs))
-    return tuple(body.add(op, call.span).results)
-
-
-def _usage(parameter: ParameterDeclaration) -> str:
-    if parameter.default is None:
-        return parameter.name
-    return f"{parameter.name}={str(parameter.default).lower()}"
-
-
-def _passes_outputs(signature: KernelSignature, call: syntax.Call, body: Body) -> bool:
-    """Report a call in C's manner, with the outputs as arguments."""
-    outputs = {p.name for p in signature.parameters if p.role == "output"}
-    inputs = [p.name for p in signature.inputs]
-    named = [a for a in call.arguments if a.keyword is not None and a.keyword.text in outputs]
-    all_given = len(call.arguments) == len(signature.parameters) > len(inputs)
-    extra = [a for a in call.arguments[len(inputs) :] if a.keyword is None] if all_given else []
-    for argument in (*named, *extra)[:1]:
-        results = ", ".join(signature.output_names)
-        body.report(
-            f"the outputs of {signature.name} are its results, not arguments",
-            argument.span,
-            f"write {results} = {signature.name}({', '.join(inputs)})",
-        )
-        return True
-    return False
-
-
-def _argument(
-    value: SSAValue,
-    parameter: ParameterDeclaration,
-    callee: KernelSignature,
-    node: syntax.Expression,
-    body: Body,
-) -> SSAValue | None:
-    """The value as its parameter's type: a call's operands have exactly the callee's types."""
-    dtype = parameter.type.dtype
-    literal = literal_of(value)
-    if parameter.role != "scalar":
-        if isinstance(value.type, LiteralType):
-            body.report(
-                f"{parameter.name!r} of {callee.name} is a tensor, found the number {literal}",
-                node.span,
-                f"declare {parameter.name} as a scalar (f32), or pass cast({literal}, f32)",
-            )
-            return None
-        return _declared(value, parameter, callee, node.span, body)
-    if literal is not None:
-        return _scalar_constant(literal, parameter, callee, node.span, body)
-    if not isinstance(value.type, AnyTensorType) and dtype_of(value.type) != dtype:
-        body.report(
-            f"{parameter.name!r} of {callee.name} is {dtype}, found {dtype_of(value.type)}",
-            node.span,
-            f"convert it: cast(…, {dtype})",
-        )
-        return None
-    return _declared(value, parameter, callee, node.span, body)
-
-
-def _scalar_constant(
-    number: bool | int | float,
-    parameter: ParameterDeclaration,
-    callee: KernelSignature,
-    span: Span,
-    body: Body,
-) -> SSAValue | None:
-    dtype = parameter.type.dtype
-    assert dtype is not None, "scalars have a dtype"
-    reason = refusal(number, dtype)
-    if reason is not None:
-        body.report(f"{parameter.name!r}: {reason[0]}", span, reason[1])
-        return None
-    value = body.add(ConstantOp(number, tensor_type((), dtype)), span).result
-    return _declared(value, parameter, callee, span, body)
-
-
-def _declared(
-    value: SSAValue,
-    parameter: ParameterDeclaration,
-    callee: KernelSignature,
-    span: Span,
-    body: Body,
-) -> SSAValue:
-    """The value under the type of a parameter; what the type says is checked in the callee."""
-    scalar, dtype = parameter.role == "scalar", parameter.type.dtype
-    wanted = element_type(dtype) if scalar and dtype is not None else AnyTensorType()
-    if value.type == wanted:
-        return value
-    op = DeclareOp(
-        value,
-        kernel=callee.name,
-        parameter=parameter.name,
-        dims=() if scalar else None,
-        dtype=dtype if scalar else None,
-        scope=0,
-        result_type=wanted,
-    )
-    return body.add(op, span).result
 
 
 def names_called(kernel: syntax.Kernel) -> Sequence[syntax.Name]:

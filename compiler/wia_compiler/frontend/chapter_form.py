@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from wia_compiler.dialects.types import Value, dtype_of
+from wia_compiler.dialects.types import Value, dtype_of, spec_of
 from wia_compiler.dialects.wia.ops import (
     AnyTensorType,
     ConstantOp,
@@ -110,13 +111,12 @@ def _type(attribute: Attribute) -> str:
     if isinstance(attribute, AnyTensorType | LiteralType):
         return "tensor"
     if isinstance(attribute, TensorType):
-        sizes = "".join(f"{size}x" for size in attribute.get_shape())
-        return f"tensor<{sizes}{dtype_of(attribute)}>"
+        return str(spec_of(cast(Attribute, attribute)))
     return str(dtype_of(attribute))
 
 
 class _Names:
-    """One name a value: the user's where there is one, else a number; a declared value has its input's."""
+    """One name a value: the user's, else a number; a declared value has its input's."""
 
     def __init__(self, function: func.FuncOp):
         self._names: dict[SSAValue, str] = {}

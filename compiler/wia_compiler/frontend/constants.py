@@ -14,8 +14,8 @@ _ARITHMETIC: dict[str, Callable[[int | float, int | float], int | float]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
+    "/": lambda left, right: left / right,
+    "//": lambda left, right: left // right,
     "%": operator.mod,
 }
 _DEEPEST = 50

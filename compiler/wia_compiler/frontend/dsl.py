@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from importlib import resources
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from wia_compiler.base.errors import CompileError, Diagnostic
 from wia_compiler.base.source import Source, Span
@@ -23,7 +23,7 @@ def parse(source: Source) -> syntax.Program:
 
     parser = _parser()
     try:
-        kernels = cast("tuple[syntax.Kernel, ...]", parser.parse(source.text))
+        kernels = cast("tuple[syntax.Kernel, ...]", cast(Any, parser).parse(source.text))
     except UnexpectedInput:
         from wia_compiler.frontend.recovery import diagnose
 

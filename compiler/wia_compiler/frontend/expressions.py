@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from xdsl.ir import SSAValue
 
 from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.base.source import Span
-from wia_compiler.dialects.types import Value
-from wia_compiler.dialects.wia.declaration import InferenceError
-from wia_compiler.dialects.wia.ops import ConstantOp, LiteralType, make_op
+from wia_compiler.dialects.wia.ops import ConstantOp, LiteralType
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.body import Body
 from wia_compiler.frontend.calls import call_values
 from wia_compiler.frontend.literals import out_of_range
 from wia_compiler.frontend.suggestions import did_you_mean
-from wia_compiler.frontend.vocabulary import OPERATORS
+from wia_compiler.frontend.vocabulary import OPERATORS, operations
 
 DEEPEST = 120
 """Levels of nesting that an expression may have; chains such as a + b + c count as one."""
@@ -74,22 +70,6 @@ def value_of(node: syntax.Expression, body: Body, depth: int = 0) -> SSAValue | 
             return None
 
 
-def add_op(
-    name: str,
-    operands: Mapping[str, SSAValue] | Sequence[SSAValue],
-    span: Span,
-    body: Body,
-    attributes: Mapping[str, Value] | None = None,
-) -> SSAValue | None:
-    """The result of an op; what its rule refuses already here (scalars) is reported."""
-    try:
-        op = make_op(name, operands, attributes)
-    except InferenceError as error:
-        body.report(error.message, span, error.hint)
-        return None
-    return body.add(op, span).result
-
-
 def _number(value: int | float, text: str, span: Span, body: Body) -> SSAValue | None:
     reason = out_of_range(value, text)
     if reason is not None:
@@ -118,19 +98,12 @@ def _why_not_a_value(name: str, body: Body) -> tuple[str, str | None]:
             f"{name!r} is a size, and sizes are not values yet",
             "pass it as a scalar parameter, or use an op that needs no size",
         )
-    if name in body.signatures or did_call(name):
+    if name in body.signatures or name in operations():
         return f"{name!r} is not a value", f"call it: {name}(…)"
     return (
         f"no value named {name!r}",
         did_you_mean(name, body.values) or f"assign it first: {name} = …;",
     )
-
-
-def did_call(name: str) -> bool:
-    """Whether a name is an op that can be called."""
-    from wia_compiler.frontend.vocabulary import operations
-
-    return name in operations()
 
 
 def _unary(node: syntax.Unary, body: Body, depth: int) -> SSAValue | None:
@@ -145,7 +118,7 @@ def _unary(node: syntax.Unary, body: Body, depth: int) -> SSAValue | None:
     value = value_of(operand, body, depth + 1)
     if value is None:
         return None
-    return add_op("neg" if negative else "logical_not", [value], node.span, body)
+    return body.add_op("neg" if negative else "logical_not", [value], node.span)
 
 
 def _binary(node: syntax.Binary, body: Body, depth: int) -> SSAValue | None:
@@ -165,14 +138,14 @@ def _binary(node: syntax.Binary, body: Body, depth: int) -> SSAValue | None:
         if left is None or right is None:
             left = None
         else:
-            left = add_op(_BINARY[link.operator.text], [left, right], link.span, body)
+            left = body.add_op(_BINARY[link.operator.text], [left, right], link.span)
     return left
 
 
 def _right_side(node: syntax.Binary, body: Body, depth: int) -> SSAValue | None:
     right = node.right
-    unknown = isinstance(right, syntax.Name) and right.text not in body.values
-    if unknown and node.operator.text == "//":
+    divides = node.operator.text == "//"
+    if divides and isinstance(right, syntax.Name) and right.text not in body.values:
         body.report(
             f"no value named {right.text!r}",
             node.operator.span.cover(right.span),
@@ -190,11 +163,16 @@ def _conditional(node: syntax.Conditional, body: Body, depth: int) -> SSAValue |
     parts = (node.condition, node.first, node.second)
     values = [value_of(part, body, depth + 1) for part in parts]
     known = [value for value in values if value is not None]
-    return add_op("where", known, node.span, body) if len(known) == len(parts) else None
+    return body.add_op("where", known, node.span) if len(known) == len(parts) else None
+
+
+def results_of(call: syntax.Call, body: Body, depth: int = 0) -> tuple[SSAValue, ...] | None:
+    """Every value a call gives; ``None`` after its faults were reported."""
+    return call_values(call, body, lambda argument: value_of(argument, body, depth + 1))
 
 
 def _call(node: syntax.Call, body: Body, depth: int) -> SSAValue | None:
-    values = call_values(node, body, depth)
+    values = results_of(node, body, depth)
     if values is None:
         return None
     if len(values) != 1:

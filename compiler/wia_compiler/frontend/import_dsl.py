@@ -53,9 +53,7 @@ def import_program(program: syntax.Program) -> ImportedProgram:
     return ImportedProgram(ModuleOp([each for each in made if each is not None]), signatures)
 
 
-def _by_name(
-    kernels: Sequence[syntax.Kernel], problems: Problems
-) -> dict[str, syntax.Kernel]:
+def _by_name(kernels: Sequence[syntax.Kernel], problems: Problems) -> dict[str, syntax.Kernel]:
     found: dict[str, syntax.Kernel] = {}
     for kernel in kernels:
         first = found.setdefault(kernel.name.text, kernel)

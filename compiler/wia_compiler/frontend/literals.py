@@ -28,7 +28,9 @@ def refusal(value: Constant, dtype: DType, text: str | None = None) -> tuple[str
     """
     shown = _shortened(text or str(value).lower())
     if dtype.kind == "bool":
-        return None if isinstance(value, bool) else (f"{shown} is not a bool", "write true or false")
+        return (
+            None if isinstance(value, bool) else (f"{shown} is not a bool", "write true or false")
+        )
     if isinstance(value, bool):
         return f"{shown} is not a number, and {dtype} holds numbers", "write 1 or 0"
     if dtype.is_float:

@@ -8,8 +8,8 @@ start (yacc's panic mode); a missing ``;`` or ``)`` is put in instead, so that n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Container, Iterator
+from typing import Any, cast
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
@@ -43,10 +43,11 @@ class _Recovery:
     def __init__(self, parser: Lark, source: Source):
         self.source = source
         self.text = source.text
-        self.interactive: Any = parser.parse_interactive(source.text)
+        self.interactive = cast(Any, parser).parse_interactive(source.text)
         self.floordiv = re.compile(parser.get_terminal("FLOORDIV").pattern.to_regexp())
         self.diagnostics: list[Diagnostic] = []
         self.filled: set[int] = set()
+        self.restarts: set[tuple[int, int]] = set()
 
     def run(self) -> list[Diagnostic]:
         """Parse to the end of the text, noting each error and going on after it."""
@@ -77,14 +78,14 @@ class _Recovery:
     def _fault(self, error: UnexpectedInput) -> Fault:
         start = self._start_of(error)
         match = re.compile(r"\w+").match(self.text, start)
-        token = error.token if isinstance(error, UnexpectedToken) else None
+        token = _token_of(error)
         if token is not None and token.type != "$END":
             found = str(token)
         else:
             found = match.group() if match is not None else self.text[start : start + 1]
-        previous = self._values[-1] if self._values else None
+        previous: Any = self._values[-1] if self._values else None
         while isinstance(previous, Tree):  # what lark makes of statement*
-            previous = previous.children[-1]
+            previous = cast(Any, previous).children[-1]
         return Fault(
             self.source,
             start,
@@ -100,7 +101,8 @@ class _Recovery:
         )
 
     def _start_of(self, error: UnexpectedInput) -> int:
-        if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        token = _token_of(error)
+        if token is not None and token.type == "$END":
             return len(self.text)
         return error.pos_in_stream if error.pos_in_stream is not None else len(self.text)
 
@@ -114,18 +116,24 @@ class _Recovery:
                 self._move(brace)
                 return True
         for depth in range(len(self._states), 0, -1):
-            choices = self._choices(self._states[depth - 1])
-            if fault.kernel_inside and "KERNEL" in choices:
-                return self._restart(depth, fault.kernel_start)
-            if fault.kernel_inside:
-                continue
-            if "LET" in choices:
-                return self._restart(depth, self._after_statement(fault.start))
-            if "INPUT" in choices:
-                return self._restart(depth, self._after_parameter(fault.start))
-            if "KERNEL" in choices:
-                return self._restart(depth, self._after_kernel(fault.start))
+            position = self._fresh_start(self._choices(self._states[depth - 1]), fault)
+            if position is not None and (depth, position) not in self.restarts:
+                self.restarts.add((depth, position))
+                self._restart(depth, position)
+                return True
         return False
+
+    def _fresh_start(self, choices: Container[str], fault: Fault) -> int | None:
+        """Where to read on if the stack is cut to a state with these choices."""
+        if fault.kernel_inside:
+            return fault.kernel_start if "KERNEL" in choices else None
+        if "LET" in choices:
+            return self._after_statement(fault.start)
+        if "INPUT" in choices:
+            return self._after_parameter(fault.start)
+        if "KERNEL" in choices:
+            return self._after_kernel(fault.start)
+        return None
 
     def _replace_keyword(self, fault: Fault) -> bool:
         """Read a misspelt ``kernel`` as what was meant."""
@@ -155,11 +163,10 @@ class _Recovery:
             kind, text, start_pos=start, line=line, column=column, end_line=line, end_column=column
         )
 
-    def _restart(self, depth: int, position: int) -> bool:
+    def _restart(self, depth: int, position: int) -> None:
         del self._states[depth:]
         del self._values[depth - 1 :]
         self._move(position)
-        return True
 
     def _move(self, position: int) -> None:
         counter = self.interactive.lexer_thread.state.line_ctr
@@ -240,3 +247,7 @@ class _Recovery:
         """Whether slashes are an operator: a value stands before them on the line."""
         before = self.text[self.text.rfind("\n", 0, at) + 1 : at].rstrip()[-1:]
         return before not in _NO_VALUE and self.floordiv.match(self.text, at) is not None
+
+
+def _token_of(error: UnexpectedInput) -> Token | None:
+    return cast(Any, error).token if isinstance(error, UnexpectedToken) else None

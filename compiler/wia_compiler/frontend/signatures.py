@@ -75,7 +75,7 @@ def _default(
         return None
     if role != "scalar" or declared.dtype is None:
         problems.report(
-            f"only a scalar input has a default, {parameter.name.text!r} is {role} of type {declared}",
+            f"only a scalar input has a default, {parameter.name.text!r} is {role}: {declared}",
             default.span,
             f"remove it, or declare {parameter.name.text}: f32",
         )

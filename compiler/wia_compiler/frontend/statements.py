@@ -14,8 +14,7 @@ from wia_compiler.dialects.types import element_type
 from wia_compiler.dialects.wia.ops import AnyTensorType, DeclareOp
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.body import Body
-from wia_compiler.frontend.calls import call_values
-from wia_compiler.frontend.expressions import add_op, value_of
+from wia_compiler.frontend.expressions import results_of, value_of
 
 _COMPOUND = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
 _LOOP_LEVEL = {
@@ -123,16 +122,22 @@ def _assign(statement: syntax.Assign, body: Body) -> None:
             continue
         operation = _COMPOUND.get(statement.operator.text)
         if operation is not None:
-            current = value_of(target, body)
-            both = current is not None and value is not None
-            value = add_op(operation, [current, value], statement.span, body) if both else None
+            value = _compound(operation, value_of(target, body), value, statement.span, body)
         _bind(name, value, body)
+
+
+def _compound(
+    operation: str, current: SSAValue | None, value: SSAValue | None, span: Span, body: Body
+) -> SSAValue | None:
+    if current is None or value is None:
+        return None
+    return body.add_op(operation, [current, value], span)
 
 
 def _refuse_bare(statement: syntax.Assign, body: Body) -> None:
     faults = len(body.problems)
     for target in statement.targets:
-        call_values(target, body, 0) if isinstance(target, syntax.Call) else value_of(target, body)
+        results_of(target, body) if isinstance(target, syntax.Call) else value_of(target, body)
     if len(body.problems) > faults:
         return
     shown = statement.targets[0]
@@ -199,7 +204,7 @@ def _values(
     if len(nodes) == count:
         return [value_of(node, body) for node in nodes]
     if len(nodes) == 1 and isinstance(nodes[0], syntax.Call):
-        found = call_values(nodes[0], body, 0)
+        found = results_of(nodes[0], body)
         if found is None:
             return [None] * count
         if len(found) == count:

@@ -134,7 +134,7 @@ class Index:
 
 
 Expression: TypeAlias = (
-    "Name | Number | Boolean | String | ListOf | Group | Unary | Binary | Conditional | Call | Index"
+    Name | Number | Boolean | String | ListOf | Group | Unary | Binary | Conditional | Call | Index
 )
 
 
@@ -202,7 +202,7 @@ class While:
     span: Span
 
 
-Statement: TypeAlias = "Assign | Let | Return | If | For | While"
+Statement: TypeAlias = Assign | Let | Return | If | For | While
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,27 @@ from wia_compiler.frontend.suggestions import in_words, nearest
 from wia_compiler.frontend.tree_builder import span_of
 
 _EXPRESSION = frozenset(
-    "NAME INT FLOAT HEX STRING TRUE FALSE LPAR LSQB MINUS BANG".split()
+    {"NAME", "INT", "FLOAT", "HEX", "STRING", "TRUE", "FALSE", "LPAR", "LSQB", "MINUS", "BANG"}
 )
 _OPERATOR = frozenset(
-    "PLUS MINUS STAR SLASH FLOORDIV PERCENT AT POWER COMPARE AND OR QMARK LPAR LSQB".split()
+    {
+        "PLUS",
+        "MINUS",
+        "STAR",
+        "SLASH",
+        "FLOORDIV",
+        "PERCENT",
+        "AT",
+        "POWER",
+        "COMPARE",
+        "AND",
+        "OR",
+        "QMARK",
+        "LPAR",
+        "LSQB",
+    }
 )
-_STATEMENT = _EXPRESSION | frozenset("LET IF FOR WHILE RETURN".split())
+_STATEMENT = _EXPRESSION | frozenset({"LET", "IF", "FOR", "WHILE", "RETURN"})
 _GROUPS: tuple[tuple[str, frozenset[str], frozenset[str]], ...] = (
     ("a statement", frozenset({"LET"}), _STATEMENT),
     ("a parameter", frozenset({"INPUT"}), frozenset({"INPUT", "OUTPUT", "INOUT", "NAME"})),
@@ -150,7 +165,8 @@ class Fault:
             self.previous_text == "kernel"
             and "KERNEL" not in self.accepts
             and bool(self.opened)
-            and re.compile(r"kernel\s+\w+\s*\(").match(self.source.text, self.kernel_start) is not None
+            and re.compile(r"kernel\s+\w+\s*\(").match(self.source.text, self.kernel_start)
+            is not None
         )
 
     @property
@@ -300,7 +316,11 @@ def _hint(fault: Fault) -> str | None:
 def _misspelt(fault: Fault) -> str | None:
     """A hint where the word before is almost a keyword (``retrun x``)."""
     word = fault.previous_text
-    if isinstance(fault.previous, Token) and fault.previous.type == "NAME" and word not in _KEYWORDS:
+    if (
+        isinstance(fault.previous, Token)
+        and fault.previous.type == "NAME"
+        and word not in _KEYWORDS
+    ):
         near = nearest(word, _KEYWORDS)
         if near is not None and fault.found[:1].isalpha():
             return f"did you mean {near!r} instead of {word!r}?"

@@ -26,9 +26,12 @@ class TreeBuilder(Transformer[Token, Any]):
         return tuple(parts)
 
     def kernel(self, parts: list[Any]) -> syntax.Kernel:
-        parameters = parts[3] if isinstance(parts[3], tuple) else ()
+        parameters = cast(Any, parts[3] if isinstance(parts[3], tuple) else ())
         return syntax.Kernel(
-            word(parts[1]), cast("tuple[syntax.Parameter, ...]", parameters), parts[-1].items, cover(parts)
+            word(parts[1]),
+            cast("tuple[syntax.Parameter, ...]", parameters),
+            parts[-1].items,
+            cover(parts),
         )
 
     def parameters(self, parts: list[Any]) -> tuple[syntax.Parameter, ...]:

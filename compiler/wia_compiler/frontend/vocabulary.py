@@ -50,8 +50,24 @@ ALIASES: dict[str, str] = {"minimum": "min", "maximum": "max"}
 """Other names under which an op can be called."""
 
 PLANNED = frozenset(
-    "argmax argmin attention avg_pool batch_norm concat cross_entropy dequantize fake_quantize "
-    "gather iota max_pool one_hot pad quantize slice".split()
+    {
+        "argmax",
+        "argmin",
+        "attention",
+        "avg_pool",
+        "batch_norm",
+        "concat",
+        "cross_entropy",
+        "dequantize",
+        "fake_quantize",
+        "gather",
+        "iota",
+        "max_pool",
+        "one_hot",
+        "pad",
+        "quantize",
+        "slice",
+    }
 )
 """Ops of the language that cannot be called yet."""
 
@@ -73,9 +89,7 @@ OPERATORS: tuple[OperatorRow, ...] = (
         ("==", "!=", "<", "<=", ">", ">="), ("eq", "ne", "lt", "le", "gt", "ge"), "no chains"
     ),
     OperatorRow(("+", "-"), ("add", "sub"), "left"),
-    OperatorRow(
-        ("*", "/", "//", "%", "@"), ("mul", "div", "floordiv", "mod", "matmul"), "left"
-    ),
+    OperatorRow(("*", "/", "//", "%", "@"), ("mul", "div", "floordiv", "mod", "matmul"), "left"),
     OperatorRow(("- (sign)", "!"), ("neg", "logical_not"), "prefix"),
     OperatorRow(("**",), ("pow",), "right"),
     OperatorRow(("f(x)", "A[i]"), (), "postfix"),
@@ -124,7 +138,9 @@ def signature_text(declaration: OpDeclaration, name: str | None = None) -> str:
 
 def _operation(name: str, declaration: OpDeclaration) -> Operation:
     parameters = tuple(
-        each for parameter in declaration.parameters for each in (parameter.name, *parameter.aliases)
+        each
+        for parameter in declaration.parameters
+        for each in (parameter.name, *parameter.aliases)
     )
     return Operation(
         name,
