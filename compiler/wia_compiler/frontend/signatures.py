@@ -15,7 +15,7 @@ from wia_compiler.base.source import Span
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.literals import out_of_range, refusal
 from wia_compiler.frontend.problems import Problems
-from wia_compiler.frontend.suggestions import DTYPE_ELSEWHERE, in_words, nearest
+from wia_compiler.frontend.suggestions import DTYPE_ELSEWHERE, in_words, nearest, with_article
 
 TENSOR = "tensor"
 _FORMS = "tensor, tensor<1024, f32>, tensor<M, K, f32>, tensor<4x8xf32> or tensor<?x?xf32>"
@@ -75,7 +75,8 @@ def _default(
         return None
     if role != "scalar" or declared.dtype is None:
         problems.report(
-            f"only a scalar input has a default, {parameter.name.text!r} is {role}: {declared}",
+            f"only a scalar input has a default; {parameter.name.text!r} is {with_article(role)} "
+            f"of type {declared}",
             default.span,
             f"remove it, or declare {parameter.name.text}: f32",
         )

@@ -15,6 +15,7 @@ from wia_compiler.dialects.wia.ops import AnyTensorType, DeclareOp
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.body import Body
 from wia_compiler.frontend.expressions import results_of, value_of
+from wia_compiler.frontend.suggestions import with_article
 
 _COMPOUND = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
 _LOOP_LEVEL = {
@@ -181,7 +182,7 @@ def _let(statement: syntax.Let, body: Body) -> None:
     for name, value in zip(statement.names, values, strict=True):
         if name.text in parameters:
             body.report(
-                f"{name.text!r} is {_article(parameters[name.text])} of the kernel, "
+                f"{name.text!r} is {with_article(parameters[name.text])} of the kernel, "
                 "let would hide it",
                 name.span,
                 f"write {name.text} = …; without let, or use another name",
@@ -191,10 +192,6 @@ def _let(statement: syntax.Let, body: Body) -> None:
             body.report(f"{name.text!r} is a dtype", name.span, "give the value another name")
         else:
             _bind(name.text, value, body)
-
-
-def _article(role: str) -> str:
-    return f"an {role}" if role[0] in "aeiou" else f"a {role}"
 
 
 def _values(

@@ -96,3 +96,8 @@ def in_words(items: Iterable[str], conjunction: str = "or") -> str:
     if len(listed) < 2:
         return "".join(listed)
     return f"{', '.join(listed[:-1])} {conjunction} {listed[-1]}"
+
+
+def with_article(noun: str) -> str:
+    """``an input``, ``a scalar``."""
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
