@@ -2,7 +2,7 @@
 
 A kernel is a ``func.func`` whose arguments are memrefs (inputs, then outputs) and whose body is a
 nest: ``tile.for`` loops with an axis name and a level, ``memref.alloc`` buffers whose memory space
-is their scope (``"register"``, ``"shared"``; none is the target's main memory), and
+is their scope (``"register"``, ``"shared"``, ``"packed"``; none is the target's main memory), and
 ``tile.compute`` leaves. A leaf keeps its iteration space, one affine map per operand, a scalar
 body and the bounds that mask ragged edges, so that a target can recognise what it can spell.
 
