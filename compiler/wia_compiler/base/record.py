@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -112,7 +111,7 @@ class Trace:
 
     def to_json(self) -> str:
         """The whole record as JSON; ``Trace.from_json`` reads it back to an equal record."""
-        return json.dumps(dataclasses.asdict(self), ensure_ascii=False, separators=(",", ":"))
+        return json.dumps(self, default=vars, ensure_ascii=False, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> Trace:

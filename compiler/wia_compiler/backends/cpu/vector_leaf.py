@@ -15,7 +15,7 @@ from xdsl.builder import Builder
 from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, MemRefType, VectorType, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from wia_compiler.backends.cpu.vector_plan import Condition, VectorPlan, is_register
 from wia_compiler.dialects.tile import ComputeOp, YieldOp
@@ -29,8 +29,7 @@ Points = list[SSAValue]
 def lower_leaf_to_vectors(plan: VectorPlan, builder: Builder) -> None:
     """Write the leaf's vector code at the builder's place."""
     emitter = IndexEmitter(builder, plan.leaf.location)
-    tested = [*plan.bounds, *(each for row in plan.padding for each in row if each is not None)]
-    outside = [each for each in tested if _matters(plan, each)]
+    outside = _tested(plan)
     if not outside:
         _Version(plan, masked=False).write(emitter)
         return
@@ -45,11 +44,30 @@ def lower_leaf_to_vectors(plan: VectorPlan, builder: Builder) -> None:
     builder.insert(_located(branch, emitter))
 
 
-def _matters(plan: VectorPlan, condition: Condition) -> bool:
-    """Bounds matter only to a leaf that touches main memory: register buffers hold whole tiles."""
-    if condition not in plan.bounds:
-        return True
-    return not all(is_register(value) for value in (*plan.leaf.inputs, *plan.leaf.outputs))
+def _tested(plan: VectorPlan) -> list[Condition]:
+    """What decides between the versions: padding, and bounds where main memory is touched.
+
+    A fold needs no test of its rows: past the last one it reads the last once more and what it
+    computes there is not used. Buffers of the nest hold whole tiles.
+    """
+    padding = [each for row in plan.padding for each in row if each is not None]
+    leaf = plan.leaf
+    bounds = list(plan.bounds)
+    touched = [
+        (value, each)
+        for value, each in zip((*leaf.inputs, *leaf.outputs), _maps(leaf), strict=True)
+        if not is_register(value)
+    ]
+    if not touched:
+        bounds = []
+    elif leaf.folds and all(is_register(value) for value in leaf.outputs):
+        along = any(plan.runs_along(each) for _, each in touched)
+        bounds = [each for each in bounds if along and plan.runs_along(each.expression)]
+    return [*bounds, *padding]
+
+
+def _maps(leaf: ComputeOp) -> list[AffineMap]:
+    return [*leaf.input_maps, *leaf.output_maps]
 
 
 def _holds_everywhere(
@@ -258,28 +276,32 @@ class _Version:
             return self._read(emitter, points, operand=operand)
         each = self.leaf.input_maps[operand]
         indices = [self._value(emitter, expression, points) for expression in each.results]
-        tests = self._row_tests(emitter, points)
         padded: list[SSAValue] = []
         if self.masked:
             for condition in self.plan.padding[operand]:
                 if condition is not None and not self.plan.runs_along(condition.expression):
                     value = self._value(emitter, condition.expression, points)
                     padded.append(emitter.below(value, condition.limit))
-        tests = [*tests, *padded]
-        if tests:
-            # Outside its rows an input is read at a place that exists; what is read there is
-            # replaced by 0 (padding) or not used.
-            inside, start = emitter.both(tests), emitter.constant(0)
-            along = self.plan.runs_along(each)
-            last = len(indices) - 1
-            for number, index in enumerate(indices):
-                if not (along and number == last):
-                    indices[number] = emitter.emit(arith.SelectOp(inside, index, start))
+        if self.leaf.folds:
+            self._stay_inside(emitter, operand, indices)
+        if padded:
+            # Outside, an input is read at a place that exists, and replaced by 0.
+            inside, start = emitter.both(padded), emitter.constant(0)
+            for number in range(len(indices) - self.plan.runs_along(each)):
+                indices[number] = emitter.emit(arith.SelectOp(inside, indices[number], start))
         value = self._access(emitter, operand, array, indices, points)
         if not padded:
             return value
         zero = emitter.emit(_splat(0, cast("VectorType[Attribute]", value.type)))
         return emitter.emit(arith.SelectOp(emitter.both(padded), value, zero))
+
+    def _stay_inside(self, emitter: IndexEmitter, operand: int, indices: list[SSAValue]) -> None:
+        """Past the last row a fold reads the last one again: an index that bounds name is limited."""
+        for number, expression in enumerate(self.leaf.input_maps[operand].results):
+            for bound in self.plan.bounds:
+                if bound.expression == expression and not self.plan.runs_along(expression):
+                    last = emitter.constant(bound.limit - 1)
+                    indices[number] = emitter.minimum(indices[number], last)
 
     def _access(
         self,

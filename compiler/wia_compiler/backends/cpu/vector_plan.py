@@ -45,8 +45,8 @@ class VectorPlan:
     """How a leaf is spelled.
 
     ``axis`` runs along the lanes, in ``chunks`` of ``lanes``; ``rows`` are the other parallel axes;
-    ``bounds`` and, for each input, ``padding`` are the conditions that must be tested. Rows are
-    ``unrolled`` where they are few; else loops walk them.
+    ``bounds`` and, for each input, ``padding`` are the conditions that must be tested. Rows of a
+    map are ``unrolled`` where there is one; else loops walk them.
     """
 
     context: LeafContext
@@ -103,8 +103,10 @@ def plan_vectors(context: LeafContext, vector_bytes: int) -> VectorPlan | None:
     tested = [*bounds, *(each for row in padding for each in row if each is not None)]
     if not all(_is_testable(each.expression, axis) for each in tested):
         return None
+    if leaf.folds and not all(_is_limited(leaf, each, axis) for each in bounds):
+        return None
     reduce = tuple(each for each, folded in enumerate(leaf.reductions) if folded)
-    unrolled = count <= _MOST_VECTORS
+    unrolled = len(wide) == 1
     return VectorPlan(context, axis, lanes, rows, reduce, bounds, padding, unrolled)
 
 
@@ -175,3 +177,24 @@ def _is_testable(expression: AffineExpr, axis: int) -> bool:
     if not linear_form(expression).is_linear:
         return False
     return not _reads(expression, axis) or _steps_by_one(expression, axis)
+
+
+def _is_limited(leaf: ComputeOp, bound: Condition, axis: int) -> bool:
+    """Whether limiting the indices that equal a bound keeps a fold's reads inside: each input that
+    depends on the bound's row must be read at exactly that expression."""
+    if _reads(bound.expression, axis):
+        return True
+    rows = atoms(bound.expression) & {AffineDimExpr(n) for n in range(len(leaf.sizes))}
+    for value, each in zip(leaf.inputs, leaf.input_maps, strict=True):
+        if is_register(value):
+            continue
+        for result in each.results:
+            if result != bound.expression and rows & atoms(result):
+                return False
+    return not is_folded_bound(leaf, rows)
+
+
+def is_folded_bound(leaf: ComputeOp, rows: set[AffineExpr]) -> bool:
+    """Whether a bound is about an axis that is folded: what lies past it must not be added."""
+    folded = {AffineDimExpr(n) for n, reduced in enumerate(leaf.reductions) if reduced}
+    return bool(rows & folded)
