@@ -9,7 +9,8 @@ from xdsl.ir import SSAValue
 
 from wia_compiler.base.signature import KernelSignature, ParameterDeclaration
 from wia_compiler.base.source import Span
-from wia_compiler.dialects.types import dtype_of, element_type, tensor_type
+from wia_compiler.dialects.types import dtype_of, element_type
+from wia_compiler.dialects.wia.literals import literal_fault
 from wia_compiler.dialects.wia.ops import (
     DECLARATIONS,
     AnyTensorType,
@@ -20,7 +21,6 @@ from wia_compiler.dialects.wia.ops import (
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.binding import Callee, Place, bind
 from wia_compiler.frontend.body import Body, literal_of
-from wia_compiler.frontend.literals import refusal
 
 Evaluate = Callable[[syntax.Expression], SSAValue | None]
 """The value of an argument, or ``None`` after its faults were reported."""
@@ -47,10 +47,10 @@ def call_kernel(
     arguments: list[SSAValue | None] = []
     for parameter in signature.inputs:
         node = bound.get(parameter.name)
+        if node is None and parameter.default is not None:
+            default = body.add(ConstantOp(parameter.default, LiteralType()), call.span).result
+            arguments.append(_declared(default, parameter, signature, call.span, body))
         if node is None:
-            arguments.append(
-                _scalar_constant(parameter.default or 0, parameter, signature, call.span, body)
-            )
             continue
         value = evaluate(node)
         converted = None if value is None else _argument(value, parameter, signature, node, body)
@@ -94,20 +94,28 @@ def _argument(
     body: Body,
 ) -> SSAValue | None:
     """The value as its parameter's type: a call's operands have exactly the callee's types."""
-    dtype = parameter.type.dtype
     literal = literal_of(value)
+    shown = str(literal).lower()
     if parameter.role != "scalar":
         if isinstance(value.type, LiteralType):
             body.report(
-                f"{parameter.name!r} of {callee.name} is a tensor, found the number {literal}",
+                f"{parameter.name!r} of {callee.name} is a tensor, found the number {shown}",
                 node.span,
-                f"declare {parameter.name} as a scalar (f32), or pass cast({literal}, f32)",
+                f"declare {parameter.name} as a scalar (f32), or pass cast({shown}, f32)",
             )
             return None
         return _declared(value, parameter, callee, node.span, body)
-    if literal is not None:
-        return _scalar_constant(literal, parameter, callee, node.span, body)
-    if not isinstance(value.type, AnyTensorType) and dtype_of(value.type) != dtype:
+    dtype = parameter.type.dtype
+    fault = literal_fault(literal, dtype) if literal is not None and dtype is not None else None
+    if fault is not None:
+        body.report(
+            f"{parameter.name!r} of {callee.name} is {dtype}: {fault[0]}",
+            node.span,
+            f"pass a number that {dtype} holds",
+        )
+        return None
+    computed = not isinstance(value.type, AnyTensorType | LiteralType)
+    if computed and dtype_of(value.type) != dtype:
         body.report(
             f"{parameter.name!r} of {callee.name} is {dtype}, found {dtype_of(value.type)}",
             node.span,
@@ -115,23 +123,6 @@ def _argument(
         )
         return None
     return _declared(value, parameter, callee, node.span, body)
-
-
-def _scalar_constant(
-    number: bool | int | float,
-    parameter: ParameterDeclaration,
-    callee: KernelSignature,
-    span: Span,
-    body: Body,
-) -> SSAValue | None:
-    dtype = parameter.type.dtype
-    assert dtype is not None, "scalars have a dtype"
-    reason = refusal(number, dtype)
-    if reason is not None:
-        body.report(f"{parameter.name!r}: {reason[0]}", span, reason[1])
-        return None
-    value = body.add(ConstantOp(number, tensor_type((), dtype)), span).result
-    return _declared(value, parameter, callee, span, body)
 
 
 def _declared(

@@ -12,8 +12,9 @@ from wia_compiler.base.signature import (
     Role,
 )
 from wia_compiler.base.source import Span
+from wia_compiler.dialects.wia.literals import literal_fault
 from wia_compiler.frontend import syntax
-from wia_compiler.frontend.literals import out_of_range, refusal
+from wia_compiler.frontend.literals import out_of_range
 from wia_compiler.frontend.problems import Problems
 from wia_compiler.frontend.suggestions import DTYPE_ELSEWHERE, in_words, nearest, with_article
 
@@ -81,16 +82,24 @@ def _default(
             f"remove it, or declare {parameter.name.text}: f32",
         )
         return None
-    text = default.text if isinstance(default, syntax.Number) else None
-    fault = out_of_range(default.value, text) if text is not None else None
-    hint = None
-    if fault is None:
-        reason = refusal(default.value, declared.dtype, text)
-        if reason is None:
-            return float(default.value) if declared.dtype.is_float else default.value
-        fault, hint = reason
-    problems.report(fault, default.span, hint)
-    return None
+    if isinstance(default, syntax.Number):
+        reason = out_of_range(default.value, default.text)
+        if reason is not None:
+            problems.report(reason, default.span)
+            return None
+    fault = literal_fault(default.value, declared.dtype)
+    if fault is not None:
+        hint = f"change the number, or the dtype of {parameter.name.text}"
+        problems.report(fault[0], default.span, hint)
+        return None
+    return held(default.value, declared.dtype)
+
+
+def held(number: bool | int | float, dtype: DType) -> bool | int | float:
+    """A number that ``dtype`` can hold as a Python number of its kind."""
+    if dtype.is_float:
+        return float(number)
+    return int(number) if dtype.is_integer else number
 
 
 def declared_type(written: syntax.TypeName, problems: Problems) -> DeclaredType:
