@@ -129,6 +129,7 @@ def test_numbers(text: str, value: float) -> None:
         ("a // (b + 1) // c", "((a // (b + 1)) // c)"),
         ("a // -b", "(a // (- b))"),
         ("a // f(b)", "(a // f(b))"),
+        ("c ? a // b : d", "(? c (a // b) d)"),
         ("a // the left side\n + b", "(a + b)"),
         ("a // 왼쪽\n + b", "(a + b)"),
         ("a //\n + b", "(a + b)"),
