@@ -12,6 +12,7 @@ from wia_compiler.passes.tile_rewrites import (
     remove_unit_loops,
     set_leaf_level,
     set_level,
+    share_values,
     split_loop,
     stage_operand,
     tile_axis,
@@ -214,10 +215,6 @@ def test_convolution_in_tiles():
 def test_rows_in_tiles():
     each = spec((19, 13))
 
-    def softmax(ops, x):
-        e = ops.exp(ops.sub(x, ops.reduce_max(x, dim=-1, keepdim=True)))
-        return ops.div(e, ops.reduce_sum(e, dim=-1, keepdim=True))
-
     def rewrite(nest):
         tile_axis(nest, "i", 4)
         for leaf in leaves_of(nest):
@@ -225,6 +222,56 @@ def test_rows_in_tiles():
                 tile_reduction(leaf, "j", 5)
 
     same(rewrite, kernel([each], softmax, fused=True), [sample(each)])
+
+
+def softmax(ops, x):
+    e = ops.exp(ops.sub(x, ops.reduce_max(x, dim=-1, keepdim=True)), hint="e")
+    return ops.div(e, ops.reduce_sum(e, dim=-1, keepdim=True))
+
+
+@pytest.mark.parametrize("tiled", [False, True])
+def test_shared_values_are_computed_once(tiled):
+    each = spec((19, 13))
+
+    def rewrite(nest):
+        (buffer,) = share_values(nest, "register", 1000)
+        assert buffer.memref.type.get_shape() == (1, 13)
+        if tiled:
+            tile_axis(nest, "i", 4)
+        assert [op.name for op in nest.walk()].count("math.exp") == 1
+        last = leaves_of(nest)[-1]
+        assert {value.name_hint for value in last.inputs} == {"e", "sum"}
+
+    same(rewrite, kernel([each], softmax, fused=True), [sample(each)])
+
+
+def test_nothing_is_shared_that_is_large_cheap_or_computed_once():
+    each = spec((19, 13))
+    nests, _ = lowered(kernel([each], softmax, fused=True))
+    assert share_values(nest_of(nests), "register", 12) == []
+
+    def centred(ops, x):
+        d = ops.sub(x, ops.reduce_max(x, dim=-1, keepdim=True))
+        return ops.div(d, ops.reduce_sum(d, dim=-1, keepdim=True))
+
+    nests, _ = lowered(kernel([each], centred, fused=True))
+    assert share_values(nest_of(nests), "register", 1000) == []
+    nests, _ = lowered(kernel([each], lambda ops, x: ops.exp(ops.exp(x)), fused=True))
+    assert share_values(nest_of(nests), "register", 1000) == []
+
+
+def test_the_largest_shared_value_is_kept():
+    each = spec((5, 13))
+
+    def body(ops, x):
+        e = ops.mul(ops.exp(ops.tanh(x)), x)
+        return ops.div(e, ops.reduce_sum(e, dim=-1, keepdim=True))
+
+    def rewrite(nest):
+        assert len(share_values(nest, "register", 1000)) == 1
+        assert len(leaves_of(nest)[1].inputs) == 1
+
+    same(rewrite, kernel([each], body, fused=True), [sample(each)])
 
 
 def test_elementwise_with_a_constant_result_is_bounded():

@@ -22,6 +22,7 @@ from wia_compiler.passes.tile_rewrites.nest import (
     replace_leaf,
     scope_of,
 )
+from wia_compiler.passes.tile_rewrites.sharing import share_values
 from wia_compiler.passes.tile_rewrites.staging import stage_operand
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "scope_of",
     "set_leaf_level",
     "set_level",
+    "share_values",
     "split_loop",
     "stage_operand",
     "tile_axis",
