@@ -73,12 +73,35 @@ class _Grouping:
     )
     deferred: dict[TensorOp, Group] = field(default_factory=dict[TensorOp, Group])
 
+    def __post_init__(self) -> None:
+        self.epilogues: dict[TensorOp, TensorOp] = {}
+        for op in self.order:
+            contraction = self._followed_contraction(op)
+            if contraction is not None:
+                self.epilogues[op] = contraction
+
+    def _followed_contraction(self, op: TensorOp) -> TensorOp | None:
+        """The contraction whose result an elementwise op works on, when nothing else reads it."""
+        if op.declaration.family != "elementwise":
+            return None
+        for value in op.arguments:
+            before = value.owner
+            if not isinstance(before, TensorOp) or value in self.results:
+                continue
+            if users_of(before) != [op] or before.result_spec.shape != op.result_spec.shape:
+                continue
+            if before.declaration.family == "contraction":
+                return before
+            if before in self.epilogues:
+                return self.epilogues[before]
+        return None
+
     def visit(self, op: TensorOp) -> None:
         """Let an op join the kernel of its users, or start one."""
-        users = users_of(op)
+        users = self._users(op)
         groups = list({id(self.groups[user]): self.groups[user] for user in users}.values())
         alone = len(groups) == 1 and op.result not in self.results
-        place = place_in(groups[0], op) if alone else None
+        place = self._place(groups[0], op) if alone else None
         if place is None or isinstance(place, Refusal):
             for user in users:
                 self._refuse(op, user, place)
@@ -87,13 +110,28 @@ class _Grouping:
                 self.deferred[op] = groups[0]
             return
         group = groups[0]
-        numbers = estimate(op.result, group.words_with(op), False, self.context.facts)
+        times = group.times_computed(op)
+        numbers = estimate(op, group.words_with(op), times, False, self.context.facts)
         for user in users:
-            self._decide(op, user, numbers)
+            self._decide(op, user, numbers, times)
         if numbers.fits and numbers.pays:
             self._join(group, op, place)
         else:
             self.groups[op] = Group.of(op)
+
+    def _place(self, group: Group, op: TensorOp) -> Place | Refusal:
+        """Where ``op`` would stand in the kernel of its users, or why it may not join.
+
+        What follows a contraction stays with it: there it is computed once, as the result is
+        written, while a kernel that sweeps over rows would compute it in each sweep.
+        """
+        contraction = self.epilogues.get(op)
+        if contraction is None or group.folded is None:
+            return place_in(group, op)
+        times = group.times_computed(op)
+        name, product = op.declaration.name, contraction.declaration.name
+        reason = f"{name} stays with {product}, which computes it once as it writes its result"
+        return Refusal(reason, {"times_computed": times} if times > 1 else {})
 
     def _join(self, group: Group, op: TensorOp, place: Place) -> None:
         folds_first = op.declaration.family == "reduction" and group.folded is None
@@ -117,27 +155,31 @@ class _Grouping:
         if not fits or reader.folded not in (None, group.folded):
             return
         merged = reader.merged(group, self.order)
-        numbers = estimate(sink.result, merged.words, False, self.context.facts)
+        numbers = estimate(sink, merged.words, 1, False, self.context.facts)
         for user in users_of(sink):
-            self._decide(sink, user, numbers)
+            self._decide(sink, user, numbers, 1)
         if numbers.fits and numbers.pays:
             for op in merged.members:
                 self.groups[op] = merged
 
+    def _users(self, op: TensorOp) -> list[TensorOp]:
+        return sorted(users_of(op), key=self.order.__getitem__)
+
     def _others(self, op: TensorOp, user: TensorOp) -> list[str]:
         """Names of the consumers of ``op`` outside of the kernel that ``user`` is in."""
         group = self.groups[user]
-        outside = [u.declaration.name for u in users_of(op) if self.groups[u] is not group]
+        outside = [u.declaration.name for u in self._users(op) if self.groups[u] is not group]
         return outside + self.results.get(op.result, [])
 
     def _refuse(self, op: TensorOp, user: TensorOp, refusal: Refusal | None) -> None:
         group, others = self.groups[user], self._others(op, user)
-        numbers = estimate(op.result, group.words_with(op), bool(others), self.context.facts)
+        words, times = group.words_with(op), group.times_computed(op)
+        numbers = estimate(op, words, times, bool(others), self.context.facts)
         if refusal is None:
             refusal = Refusal(_needed_elsewhere(op.declaration.name, others))
         self._record(op, user, False, refusal.reason, {**_row(numbers, others), **refusal.numbers})
 
-    def _decide(self, op: TensorOp, user: TensorOp, numbers: Estimate) -> None:
+    def _decide(self, op: TensorOp, user: TensorOp, numbers: Estimate, times: int) -> None:
         taken = numbers.fits and numbers.pays
         if not numbers.fits:
             reason = (
@@ -150,11 +192,16 @@ class _Grouping:
             name = op.declaration.name
             moves = op.declaration.family == "movement"
             how = f"{name} becomes an index map" if moves else f"{name} stays in registers"
+            if times > 1 and op.declaration.family == "elementwise":
+                how += f", computed in each of {times} sweeps over the rows"
             reason = (
                 f"{how}: {bytes_text(numbers.saved_bytes)} of traffic and one launch less, "
                 f"benefit {_ratio_text(numbers.ratio)} × cost"
             )
-        self._record(op, user, taken, reason, _row(numbers, []))
+        row = _row(numbers, [])
+        if times > 1 and op.declaration.family == "elementwise":
+            row["times_computed"] = times
+        self._record(op, user, taken, reason, row)
 
     def _record(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
 from wia_compiler.dialects.location import merge_locations
 from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp, TensorOp, YieldOp
@@ -20,21 +20,20 @@ def fuse(ops: Sequence[TensorOp], sink: TensorOp, taken_names: set[str]) -> Fuse
     """
     inside = {op.result for op in ops}
     read = dict.fromkeys(value for op in ops for value in op.arguments if value not in inside)
-    constants = [value for value in read if isinstance(value.owner, ConstantOp)]
-    arguments = [value for value in read if value not in constants]
+    constants = [value.owner for value in read if isinstance(value.owner, ConstantOp)]
+    arguments = [value for value in read if not isinstance(value.owner, ConstantOp)]
     fused = FusedOp(kernel_name(ops, taken_names), arguments, [sink.result.type])
-    fused.location = merge_locations(ops)
+    fused.location = merge_locations([*ops, *constants])
     fused.outputs[0].name_hint = sink.result.name_hint
     block = sink.parent_block()
     if block is None:
         raise ValueError("ops that are fused stand in a block")
     block.insert_op_before(fused, sink)
     inner: dict[SSAValue, SSAValue] = dict(zip(arguments, fused.body.block.args, strict=True))
-    for value in constants:
-        copy = value.owner.clone() if isinstance(value.owner, Operation) else None
-        if copy is not None:
-            fused.body.block.add_op(copy)
-            inner[value] = copy.results[0]
+    for constant in constants:
+        copy = constant.clone()
+        fused.body.block.add_op(copy)
+        inner[constant.result] = copy.results[0]
     sink.result.replace_all_uses_with(fused.outputs[0])
     for op in ops:
         op.detach()
@@ -42,10 +41,10 @@ def fuse(ops: Sequence[TensorOp], sink: TensorOp, taken_names: set[str]) -> Fuse
             op.operands[index] = inner.get(value, value)
         fused.body.block.add_op(op)
     fused.body.block.add_op(YieldOp([sink.result]))
-    for value in constants:
-        if value.first_use is None and isinstance(value.owner, Operation):
-            value.owner.detach()
-            value.owner.erase()
+    for constant in constants:
+        if constant.result.first_use is None:
+            constant.detach()
+            constant.erase()
     return fused
 
 

@@ -6,7 +6,9 @@
 * *benefit*: saved bytes, and one launch less (``launch_cost_bytes`` of the target).
 * *cost*: a value that does not find a register is stored and loaded again, which moves as many
   bytes as were saved; how likely that is grows with how full the registers are:
-  ``saved bytes × registers / register_capacity``.
+  ``saved bytes × registers / register_capacity``. A kernel that sweeps over its rows several times
+  (softmax: for the largest, the sum, the result) computes an elementwise producer in each sweep;
+  the extra operations cost ``bytes_per_flop`` of the target each.
 
 A producer is fused when ``benefit > 1.5 × cost`` (WIA-AI-011, 5.3.1) and the registers suffice.
 """
@@ -18,6 +20,7 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from wia_compiler.dialects.types import spec_of
+from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.passes.facts import TargetFacts
 
 THRESHOLD = 1.5
@@ -50,19 +53,23 @@ class Estimate:
         return self.ratio > THRESHOLD
 
 
-def estimate(value: SSAValue, words: int, still_written: bool, facts: TargetFacts) -> Estimate:
-    """The numbers for fusing the producer of ``value`` into a kernel that then holds ``words``.
+def estimate(
+    op: TensorOp, words: int, times_computed: int, still_written: bool, facts: TargetFacts
+) -> Estimate:
+    """The numbers for fusing ``op`` into a kernel that then holds ``words`` values at a point.
 
-    ``still_written``: someone else needs the value in memory, so that only the reading is saved.
+    ``times_computed``: how often the kernel computes each element of it. ``still_written``:
+    someone else needs the value in memory, so that only the reading is saved.
     """
+    extra_flops = op.flops * (times_computed - 1) if op.declaration.family == "elementwise" else 0
     registers = words * max(facts.vector_bytes // 4, 1)
-    saved_bytes = spec_of(value.type).size_bytes * (1 if still_written else 2)
+    saved_bytes = op.result_spec.size_bytes * (1 if still_written else 2)
     return Estimate(
         registers,
         facts.register_capacity,
         saved_bytes,
         float(saved_bytes + facts.launch_cost_bytes),
-        saved_bytes * registers / facts.register_capacity,
+        saved_bytes * registers / facts.register_capacity + extra_flops * facts.bytes_per_flop,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
@@ -20,13 +21,20 @@ from wia_compiler.passes.fusing.places import (
 )
 
 
+_Pass: TypeAlias = "tuple[TensorOp, int]"
+"""A sweep over a row: the op that makes it and which of its sweeps it is."""
+
+_SWEEPS = {"softmax": 3, "layer_norm": 3, "rms_norm": 2}
+"""How often an op reads its rows: softmax for the largest, the sum and the result."""
+
+
 @dataclass
 class Group:
     """Ops of one kernel, the last first; ``sink`` is the one whose result leaves it.
 
     ``folded`` are the axes of ``domain`` that its reductions fold. ``before`` are the ops between
     the kernel's arguments and its contraction. ``live`` holds, for each member, the registers
-    that are taken while it is computed.
+    that are taken while it is computed, ``passes`` the sweeps over a row that compute it.
     """
 
     sink: TensorOp
@@ -36,6 +44,9 @@ class Group:
     members: dict[TensorOp, Place] = field(default_factory=dict[TensorOp, Place])
     before: set[TensorOp] = field(default_factory=set[TensorOp])
     live: list[int] = field(default_factory=list[int])
+    passes: dict[TensorOp, frozenset[_Pass]] = field(
+        default_factory=dict["TensorOp", "frozenset[_Pass]"]
+    )
     position: dict[TensorOp, int] = field(default_factory=dict[TensorOp, int])
 
     @staticmethod
@@ -112,11 +123,18 @@ class Group:
         """Registers of 32 bits that the kernel takes per point of its domain."""
         return max(self.live)
 
+    def times_computed(self, op: TensorOp) -> int:
+        """How often each element of ``op`` would be computed: once in each sweep that needs it."""
+        return max(len(self._passes_of(op)), 1)
+
     def add(self, op: TensorOp, place: Place, *, before: bool = False) -> None:
         """Put an op before all others."""
         for position in self._held_across(op):
             self.live[position] += words_of(op.result)
-        self._append(op, place)
+        self.passes[op] = self._passes_of(op)
+        self.position[op] = len(self.live)
+        self.members[op] = place
+        self.live.append(_words_at(op))
         if before:
             self.before.add(op)
 
@@ -128,10 +146,19 @@ class Group:
             group.add(op, places[op])
         return group
 
-    def _append(self, op: TensorOp, place: Place) -> None:
-        self.position[op] = len(self.live)
-        self.members[op] = place
-        self.live.append(_words_at(op))
+    def _passes_of(self, op: TensorOp) -> frozenset[_Pass]:
+        if op is self.sink:
+            return frozenset({(op, 0)})
+        found: set[_Pass] = set()
+        for user in users_of(op):
+            if user not in self.members:
+                continue
+            if user.declaration.family == "reduction":
+                sweeps = _SWEEPS.get(user.declaration.name, 1)
+                found |= {(user, sweep) for sweep in range(sweeps)}
+            else:
+                found |= self.passes[user]
+        return frozenset(found)
 
     def _held_across(self, op: TensorOp) -> list[int]:
         """Positions of members that run while ``op``'s result is held and that do not read it."""
