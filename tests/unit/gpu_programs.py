@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from wia_compiler.frontend.import_dsl import import_program
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.pipeline import Compiled, compile_kernel
 from wia_compiler.passes.target import ArraySpec, Artifact
+from wia_compiler.reference.tile import run_tile_module
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp
@@ -29,12 +30,13 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class CapturingTarget(GpuTarget):
-    """A GPU target that keeps the lowered module instead of making PTX of it."""
+    """A GPU target that keeps the module after some of its passes instead of making PTX of it."""
 
+    steps: int = 2  # schedule and lower: numpy has exp and erf, no need to expand them
     modules: list[ModuleOp] = field(default_factory=list)
 
     def passes(self):
-        return super().passes()[:2]  # numpy has exp and erf: no need to expand them
+        return super().passes()[: self.steps]
 
     def generate(
         self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]
@@ -66,13 +68,27 @@ def build(text: str, arrays: Sequence[Array], architecture: str, *, with_sass: b
     return compile_text(text, arrays, GpuTarget(ARCHITECTURES[architecture], with_sass))
 
 
+Runner = Callable[[ModuleOp, Sequence[Array], Sequence[Array]], None]
+
+
 def interpret(text: str, arrays: Sequence[Array], architecture: str = "sm_90") -> list[Array]:
     """The outputs of the last kernel of a text, computed thread by thread."""
-    target = CapturingTarget(ARCHITECTURES[architecture])
+    return _outputs(text, arrays, CapturingTarget(ARCHITECTURES[architecture]), run_module)
+
+
+def scheduled(text: str, arrays: Sequence[Array], architecture: str = "sm_90") -> list[Array]:
+    """Its outputs, computed by the reference of the mid level from the scheduled nests."""
+    target = CapturingTarget(ARCHITECTURES[architecture], steps=1)
+    return _outputs(text, arrays, target, run_tile_module)
+
+
+def _outputs(
+    text: str, arrays: Sequence[Array], target: CapturingTarget, run: Runner
+) -> list[Array]:
     compiled = compile_text(text, arrays, target)
     (module,) = target.modules
     outputs = [np.zeros(each.spec.shape, each.spec.dtype.numpy) for each in compiled.outputs]
-    run_module(module, arrays, outputs)
+    run(module, arrays, outputs)
     return outputs
 
 
