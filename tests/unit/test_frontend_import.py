@@ -193,6 +193,12 @@ def test_a_lone_literal_stays_a_literal() -> None:
             "conv2d %A, %B {stride = [1 : i64, 2 : i64], "
             'padding = 0 : i64, dilation = 1 : i64, groups = 1 : i64, given = ["input", "weight"]}',
         ),
+        ("reduce_sum(A, dim=none)", "reduce_sum %A {dim, keepdim = false}"),
+        (
+            "layer_norm(A, none, none, B)",
+            "layer_norm %A, %B {normalized_shape, "
+            'eps = 1.000000e-05 : f64, given = ["input", "bias"]}',
+        ),
         ("minimum(A, B)", "min %A, %B"),
         ("maximum(A, other=B)", "max %A, %B"),
         ("max(A, B)", "max %A, %B"),

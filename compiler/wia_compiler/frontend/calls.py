@@ -78,7 +78,7 @@ def _call_operation(
     silent = False
     for parameter in operation.parameters:
         node = bound.get(parameter.name)
-        if node is None:
+        if node is None or _is_left_out(node, parameter, body):
             continue
         if parameter.kind == "attribute":
             attributes[parameter.name] = _attribute(name, parameter, node, body)
@@ -91,6 +91,12 @@ def _call_operation(
     if silent or len(body.problems) > faults:
         return None
     return body.add_op(operation.name, operands, call.span, attributes)
+
+
+def _is_left_out(node: syntax.Expression, parameter: Parameter, body: Body) -> bool:
+    """Whether ``none`` stands for a parameter that can be left out."""
+    none = isinstance(node, syntax.Name) and node.text == "none"
+    return none and parameter.default is None and "none" not in body.values
 
 
 def _attribute(name: str, parameter: Parameter, node: syntax.Expression, body: Body) -> Value:
