@@ -9,6 +9,7 @@ becomes visible in one rename, and whoever loses a race uses what the winner lef
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import logging
@@ -27,6 +28,7 @@ FORMAT = 1
 MANIFEST = "manifest.json"
 # A staging folder older than this was left by a process that died.
 STALE_STAGING_SECONDS = 3600.0
+READ_ATTEMPTS = 3
 # Other processes store too: count what really lies there after so many stores of our own.
 STORES_BETWEEN_SCANS = 32
 
@@ -57,22 +59,26 @@ class DiskCache:
 
     def read(self, digest: str) -> dict[str, bytes] | None:
         """The files of an entry by name, or ``None`` where there is none that is whole."""
-        folder = self._folder(digest)
-        try:
-            manifest_bytes = (folder / MANIFEST).read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self._warn("read", error)
-            return None
-        files = self._checked_files(digest, folder, manifest_bytes)
-        if files is None:
-            LOGGER.warning("cache entry %s is damaged and will be compiled anew", digest[:16])
-            return None
-        # The manifest's time of change is the time of last use: access times are often not kept.
-        with contextlib.suppress(OSError):
-            os.utime(folder / MANIFEST)
-        return files
+        manifest = self._folder(digest) / MANIFEST
+        for _ in range(READ_ATTEMPTS):
+            try:
+                manifest_bytes = manifest.read_bytes()
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                self._warn("read", error)
+                return None
+            files = self._checked_files(digest, manifest.parent, manifest_bytes)
+            if files is not None:
+                # The time of last use; access times proper are often not kept.
+                with contextlib.suppress(OSError):
+                    os.utime(manifest)
+                return files
+            if _holds(manifest, manifest_bytes):
+                LOGGER.warning("cache entry %s is damaged and will be compiled anew", digest[:16])
+                return None
+            # Another process replaced or evicted the entry between our reads.
+        return None
 
     def write(self, digest: str, files: Mapping[str, bytes]) -> bool:
         """Store an entry, replacing what is there; whether it lies on disk now."""
@@ -82,7 +88,8 @@ class DiskCache:
             size_bytes = _write_entry(staging, digest, files)
             self._publish(staging, self._folder(digest))
         except OSError as error:
-            if not self._is_whole(self._folder(digest)):
+            # Another process stored the key at this very moment: that is as good.
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 self._warn("write", error)
                 return False
         finally:
@@ -215,6 +222,13 @@ def _sync_folder(path: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    try:
+        return path.read_bytes() == content
+    except OSError:
+        return False
 
 
 def _children(folder: Path) -> list[Path]:
