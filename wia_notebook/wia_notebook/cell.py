@@ -53,9 +53,9 @@ def run_cell(
 
 def cell_source(shell: Any, line: str, cell: str) -> Source:
     """The cell with its first line as a comment, so that line numbers are those of the cell."""
-    count = getattr(shell, "execution_count", 0)
+    executing = max(1, len(shell.user_ns.get("In", ())) - 1)
     first = f"# %%wia {line}".rstrip()
-    return Source(f"{first}\n{cell}", f"In [{count}]")
+    return Source(f"{first}\n{cell}", f"In [{executing}]")
 
 
 def run_expression(

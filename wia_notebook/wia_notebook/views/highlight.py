@@ -58,7 +58,7 @@ PATTERNS: dict[str, str] = {
         r"(?P<op>\b[A-Z][A-Z0-9]+\d?(?:\.[A-Z0-9_]+)*\b)|" + _NUMBER
     ),
     "tpu": (
-        r"(?P<cm>//.*|#.*|;.*)|" + _STRING + "|(?P<la>^\s*[\w.]+:)|(?P<kw>^\s*\.[a-z]\w*)|"
+        r"(?P<cm>//.*|#.*|;.*)|" + _STRING + r"|(?P<la>^\s*[\w.]+:)|(?P<kw>^\s*\.[a-z]\w*)|"
         r"(?P<op>^\s*[a-z_]\w*)|(?P<va>[%@$]\w+|\b(?:v|s|acc|hbm|vmem|weights?)\d*\b(?=\s*[\[,+]))|"
         r"\b(?P<ty>f32|bf16|f16|i32|i8)\b|" + _NUMBER
     ),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Literal
 
-_VALUE_NUMBER = re.compile(r"(?<=[%^])(?:\d+|([A-Za-z]\w*?)_\d+)\b")
+_VALUE_NUMBER = re.compile(r"(?<=[%^])(?:(?:bb)?\d+|([A-Za-z]\w*?)_\d+)\b")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_TENSOR = re.compile(r"(?:tensor|memref|vector)<((?:[\d?]+x)*)([\w!.]+)[^>]*>")
+_TENSOR = re.compile(r"(?:tensor|memref|vector)<((?:[\d?]+x)*)([\w!.]+)(?:,.*)?>")
 
 
 def scaled(value: float, unit: str) -> str:

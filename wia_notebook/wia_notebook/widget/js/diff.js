@@ -1,6 +1,6 @@
 // A line diff: trim what both ends share, then Myers; past MAX_EDITS the middle counts as replaced.
 const MAX_EDITS = 1200;
-const VALUE_NUMBER = /([%^])(?:\d+|([A-Za-z]\w*?)_\d+)\b/g;
+const VALUE_NUMBER = /([%^])(?:(?:bb)?\d+|([A-Za-z]\w*?)_\d+)\b/g;
 
 // Lines that differ in the compiler's value numbers alone count as the same.
 export const sameButForNumbers = (line) => line.replace(VALUE_NUMBER, (_, sign, name) => sign + (name ?? "_"));

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -66,7 +66,7 @@ def lab_server(folder: Path) -> Iterator[str]:
         path.write_text(json.dumps(settings))
     extension = home / "data/labextensions/wia-notebook"
     shutil.copytree(ROOT / "wia_notebook/wia_notebook/labextension", extension)
-    rooms = [ROOT / room for room in ("compiler", "kernels", "wia_notebook", "tests/notebook")]
+    rooms = [ROOT / room for room in ("compiler", "kernels", "wia_notebook", "tests")]
     environment = {
         **os.environ,
         "JUPYTER_CONFIG_DIR": str(home / "config"),
@@ -120,7 +120,7 @@ class LabPage:
         )
         self.command("notebook:run-all-cells")
         done = self.page.locator(".jp-OutputArea-output", has_text=sentinel)
-        failed = self.page.locator("[data-mime-type='application/vnd.jupyter.error']")
+        failed = self.page.locator("[data-mime-type$=stderr]", has_text="rror")
         try:
             done.or_(failed).first.wait_for(timeout=120_000)
             assert not failed.count(), failed.first.inner_text()
