@@ -1,0 +1,1 @@
+"""The systolic array: schedule, lowering to its instructions, assembly text."""

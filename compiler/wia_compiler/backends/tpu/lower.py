@@ -17,7 +17,7 @@ from wia_compiler.backends.tpu.tile_axes import TileAxes, extent_of, product_of,
 from wia_compiler.backends.tpu.vector_body import VectorBody
 from wia_compiler.backends.tpu.windows import NotAWindow, flat_window_of, window_of
 from wia_compiler.base.record import Level
-from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.dialects.tile import ComputeOp, ForOp, YieldOp
 from wia_compiler.dialects.tpu.machine import SPEC, SystolicMachine
 from wia_compiler.dialects.tpu.ops import (
     ClearOp,
@@ -193,7 +193,7 @@ class _Lowering:
                 continue
             tensor, window = self._window(leaf, number, value, self.axes)
             buffer = self.buffers.f32(_numbered("operand_buffer", number), *window.limits)
-            self._add(DmaInOp(buffer, tensor, window), leaf.location)
+            self._add(DmaInOp(buffer, tensor, window), _reader_location(leaf, number))
             held.append(buffer)
         body = VectorBody(
             lambda number: self.buffers.f32(_numbered("output_buffer", number), *sizes),
@@ -202,7 +202,8 @@ class _Lowering:
         results = body.run(leaf.body.block, held)
         for number, (value, tile) in enumerate(zip(leaf.outputs, results, strict=True)):
             tensor, window = self._window(leaf, len(leaf.inputs) + number, value, self.axes)
-            self._add(StoreOutputOp(tile.held, tensor, window), leaf.location)
+            location = _writer_location(leaf, number)
+            self._add(StoreOutputOp(tile.held, tensor, window), location)
 
     def _dma(self, leaf: ComputeOp, number: int, name: str, axes: TileAxes) -> SSAValue:
         """Bring an operand's tile to the buffer of that name, as bf16."""
@@ -247,6 +248,22 @@ class _Lowering:
         cast_op.location = location
         self.views.append(cast_op)
         return cast_op.result
+
+
+def _reader_location(leaf: ComputeOp, number: int) -> LocationAttr:
+    """Where the op that first reads an input of a leaf came from."""
+    for op in leaf.body.block.ops:
+        if leaf.body.block.args[number] in op.operands and not isinstance(op, YieldOp):
+            return op.location
+    return leaf.location
+
+
+def _writer_location(leaf: ComputeOp, number: int) -> LocationAttr:
+    """Where the op that computes an output of a leaf came from."""
+    last = leaf.body.block.last_op
+    assert isinstance(last, YieldOp)
+    owner = last.arguments[number].owner
+    return owner.location if isinstance(owner, Operation) else leaf.location
 
 
 def _numbered(name: str, number: int) -> str:
