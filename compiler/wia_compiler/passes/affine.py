@@ -55,7 +55,7 @@ def linear_form(expression: AffineExpr) -> LinearForm:
 
 
 def _rejoin(terms: dict[AffineExpr, int]) -> int:
-    """Put ``(e floordiv m) * m + e mod m`` back together as ``e``; what that adds to the constant."""
+    """Join ``(e floordiv m) * m + e mod m`` to ``e``; gives what that adds to the constant."""
     constant = 0
     for atom, factor in list(terms.items()):
         if not isinstance(atom, AffineBinaryOpExpr) or atom.kind is not AffineBinaryOpKind.Mod:

@@ -188,6 +188,6 @@ def emit_held(
 
 def zero_of(scalar: Attribute) -> FloatAttr | IntegerAttr[IntegerType]:
     """The attribute of 0 in a scalar type."""
-    if isinstance(scalar, IntegerType):
-        return IntegerAttr(0, scalar)
+    if scalar.name == IntegerType.name:
+        return IntegerAttr(0, cast("IntegerType", scalar))
     return FloatAttr(0.0, scalar)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]

@@ -119,7 +119,7 @@ class _Walk:
     def _enter(
         self, emitter: IndexEmitter, level: int, points: list[SSAValue], held: list[SSAValue]
     ) -> list[SSAValue]:
-        """From ``level`` on; where parallel axes end, what is folded is loaded before, stored after."""
+        """From ``level`` on; where parallel axes end, sums are loaded before and stored after."""
         if level != len(self.parallel) or self.given is not None:
             return self._axis(emitter, level, points, held)
         held = [emit_held(self.context, emitter, n, points) for n in self.carried]

@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 from wia_compiler.dialects.tile import ComputeOp, ForOp, YieldOp
 from wia_compiler.dialects.types import ELEMENT_TYPES
 from wia_compiler.passes.emit_leaf import fold_op
-from wia_compiler.passes.tile_rewrites import loops_around
+from wia_compiler.passes.tile_rewrites import loops_around, scope_of
 from wia_compiler.passes.tile_rewrites.levels import LEVEL_ORDER, PARALLEL_LEVELS, is_folded
 
 HOST_OPS = (memref.AllocOp, memref.ReinterpretCastOp, func.CallOp, func.ReturnOp)
@@ -88,10 +88,10 @@ def _verify_nest(nest: func.FuncOp) -> None:
 def _verify_arrays(function: func.FuncOp) -> None:
     """Parameters are memrefs in main memory with static sizes and strides."""
     for argument in function.body.block.args:
-        if not isinstance(argument.type, MemRefType):
+        if argument.type.name != MemRefType.name:
             raise VerifyException(f"a parameter of @{function.sym_name.data} is no memref")
         _verify_memref(cast("MemRefType[Attribute]", argument.type))
-        if isinstance(argument.type.memory_space, StringAttr):
+        if scope_of(argument):
             raise VerifyException("parameters are in main memory")
 
 
@@ -103,7 +103,7 @@ def _verify_memref(type: MemRefType[Attribute]) -> None:
 
 
 def _verify_buffer(op: memref.AllocOp) -> None:
-    type = cast("MemRefType[Attribute]", op.memref.type)
+    type = op.memref.type
     _verify_memref(type)
     if not isinstance(type.memory_space, StringAttr) or type.memory_space.data not in SCOPES:
         raise VerifyException(f"a nest's buffer is in one of {', '.join(SCOPES)}, found {type}")

@@ -99,11 +99,21 @@ def _compare_integers(predicate: int, a: Array, b: Array) -> Array:
 
 
 def _math(name: str) -> Rule:
-    return lambda x: evaluate(name, {"input": x}, {})
+    def apply_function(x: Array) -> Array:
+        return evaluate(name, {"input": x}, {})
+
+    return apply_function
+
+
+def _power(x: Array, y: Array) -> Array:
+    return evaluate("pow", {"input": x, "other": y}, {})
 
 
 def _unsigned(function: Callable[[Array, Array], Array]) -> Rule:
-    return lambda a, b: signless(np.asarray(function(unsigned(a), unsigned(b))))
+    def apply_unsigned(a: Array, b: Array) -> Array:
+        return signless(np.asarray(function(unsigned(a), unsigned(b))))
+
+    return apply_unsigned
 
 
 def _divide_signed(a: Array, b: Array) -> Array:
@@ -150,7 +160,7 @@ _RULES: dict[str, Rule] = {
     "math.absf": np.abs,
     "math.copysign": np.copysign,
     "math.roundeven": np.rint,
-    "math.powf": lambda x, y: evaluate("pow", {"input": x, "other": y}, {}),
+    "math.powf": _power,
     **{f"math.{name}": _math(name) for name in _MATH},
 }
 

@@ -60,7 +60,7 @@ def run_tile_module(module: ModuleOp, inputs: Sequence[Array], outputs: Sequence
 def run_nest(nest: func.FuncOp, arguments: Sequence[Memory]) -> None:
     """Run one nest function on memory."""
     block = nest.body.block
-    values = dict(zip(block.args, arguments, strict=True))
+    values: dict[SSAValue, Memory] = dict(zip(block.args, arguments, strict=True))
     _Nest(values).run(block, (), {})
 
 

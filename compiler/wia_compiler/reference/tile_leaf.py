@@ -70,7 +70,7 @@ class _Leaf:
             self._fold(arguments)
             return
         block = leaf.body.block
-        known = dict(zip(block.args, arguments, strict=True))
+        known: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=True))
         for op in block.ops:
             if isinstance(op, YieldOp):
                 for number, value in enumerate(op.arguments):
@@ -143,7 +143,7 @@ class _Leaf:
             np.zeros((1,) * len(self.grid), np.int64) if n + len(self.batch) in gone else dim
             for n, dim in enumerate(self.dims)
         ]
-        live = active.any(axis=gone, keepdims=True) if gone else active
+        live = np.asarray(active.any(axis=gone, keepdims=True)) if gone else active
         memory = self.values[leaf.outputs[number]]
         index = self._index(memory, each, dims)
         safe = tuple(np.where(_inside(index, memory.data.shape), e, 0) for e in index)

@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, LocationAttr, UnknownLoc
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    UnknownLoc,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from wia_compiler.base.dtypes import F32, DType
@@ -16,6 +24,16 @@ from wia_compiler.dialects.types import element_type
 def scalar_type(dtype: DType) -> Attribute:
     """The MLIR type of an element from the mid level down: u8 is ``i8``, bool is ``i1``."""
     return IntegerType(8) if dtype.kind == "uint" else element_type(dtype)
+
+
+def integer_type(dtype: DType) -> IntegerType:
+    """The MLIR type of an integer or bool."""
+    return cast("IntegerType", scalar_type(dtype))
+
+
+def float_type(dtype: DType) -> AnyFloat:
+    """The MLIR type of a float."""
+    return cast("AnyFloat", scalar_type(dtype))
 
 
 def compute_dtype(dtype: DType) -> DType:
@@ -45,11 +63,12 @@ class Body:
 
     def constant(self, number: bool | int | float, dtype: DType) -> SSAValue:
         """A number in a dtype; equal constants of one body are one op."""
-        kind = scalar_type(dtype)
-        if isinstance(kind, IntegerType):
-            attribute = IntegerAttr(_signed(int(number), kind.width.data), kind)
+        attribute: IntegerAttr[IntegerType] | FloatAttr[AnyFloat]
+        if dtype.is_float:
+            attribute = FloatAttr(float(number), float_type(dtype))
         else:
-            attribute = FloatAttr(float(number), kind)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
+            kind = integer_type(dtype)
+            attribute = IntegerAttr(_signed(int(number), kind.width.data), kind)
         known = self._constants.get(attribute)
         if known is None:
             known = self._constants[attribute] = self.add(arith.ConstantOp(attribute))

@@ -6,7 +6,13 @@ from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from wia_compiler.base.dtypes import BOOL, F32, F64, DType
-from wia_compiler.passes.nests.body import Body, compute_dtype, scalar_type
+from wia_compiler.passes.nests.body import (
+    Body,
+    compute_dtype,
+    float_type,
+    integer_type,
+    scalar_type,
+)
 
 
 def cast_scalar(body: Body, value: SSAValue, source: DType, target: DType) -> SSAValue:
@@ -47,17 +53,17 @@ def _integer_to_float(body: Body, value: SSAValue, source: DType, target: DType)
     """Exact or rounded once to f64 or f32; f16 and bf16 are rounded from f32."""
     wide = F64 if target == F64 else F32
     op = arith.SIToFPOp if source.kind == "int" else arith.UIToFPOp
-    return body.narrow(body.add(op(value, scalar_type(wide))), target)
+    return body.narrow(body.add(op(value, float_type(wide))), target)
 
 
 def _integer_to_integer(body: Body, value: SSAValue, source: DType, target: DType) -> SSAValue:
-    kind = scalar_type(target)
+    kind = integer_type(target)
     if source.bits == target.bits:
         return value
     if source.bits > target.bits:
-        return body.add(arith.TruncIOp(value, kind))  # pyright: ignore[reportArgumentType]
+        return body.add(arith.TruncIOp(value, kind))
     op = arith.ExtSIOp if source.kind == "int" else arith.ExtUIOp
-    return body.add(op(value, kind))  # pyright: ignore[reportArgumentType]
+    return body.add(op(value, kind))
 
 
 def _float_to_integer(body: Body, value: SSAValue, source: DType, target: DType) -> SSAValue:
@@ -80,7 +86,7 @@ def _float_to_integer(body: Body, value: SSAValue, source: DType, target: DType)
     fits = body.add(arith.AndIOp(above_low, below_high))
     safe = body.select(fits, value, body.constant(0, source))
     op = arith.FPToUIOp if unsigned else arith.FPToSIOp
-    converted = body.add(op(safe, scalar_type(target)))
+    converted = body.add(op(safe, integer_type(target)))
     too_large = body.compare("oge", value, upper)
     largest = body.select(too_large, body.constant(high - 1, target), converted)
     if unsigned:

@@ -128,7 +128,7 @@ def _matmul_domain(op: TensorOp) -> Domain:
     batch = tuple(axes.add(_BATCH_NAMES, size) for size in result[:batch_rank])
     rows = (axes.add("i", a[-2]),) if len(a) > 1 else ()
     columns = (axes.add("j", b[-1]),) if len(b) > 1 else ()
-    k = axes.add("k", a[-1], inner=True)
+    k = axes.add("k", a[len(a) - 1], inner=True)
     left = (*broadcast_index(batch, a[:-2]), *rows, k)
     right = (*broadcast_index(batch, b[:-2]), k, *columns)
     return Domain(axes.made, (left, right), (*batch, *rows, *columns))

@@ -110,7 +110,7 @@ class HostLowering:
         """One nest for a fused group; where one cannot express it, one for each of its ops."""
         name = op.kernel_name.data
         members = [each for each in op.body.block.ops if isinstance(each, TensorOp | ConstantOp)]
-        outer = dict(zip(op.body.block.args, op.arguments, strict=True))
+        outer: dict[SSAValue, SSAValue] = dict(zip(op.body.block.args, op.arguments, strict=True))
         pairs = list(zip(op.yielded, op.outputs, strict=True))
         results: dict[SSAValue, SSAValue] = {}
         for inner, result in pairs:

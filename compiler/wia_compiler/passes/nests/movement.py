@@ -63,7 +63,7 @@ def permutation(op: TensorOp) -> tuple[int, ...]:
     """The operand's axis at each axis of a permute's result."""
     dims = op.values["dims"]
     rank = len(op.result_spec.shape)
-    return tuple(int(cast(int, axis)) % rank for axis in cast(tuple[int, ...], dims))
+    return tuple(axis % rank for axis in cast("tuple[int, ...]", dims))
 
 
 def broadcast_index(index: Index, shape: Sequence[int]) -> Index:

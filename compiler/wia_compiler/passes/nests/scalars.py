@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, math
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from wia_compiler.base.dtypes import DType
 from wia_compiler.dialects.arith_remf import RemFOp
@@ -17,7 +17,10 @@ from wia_compiler.passes.nests.body import Body, compute_dtype
 
 Rule = Callable[[Body, DType, Sequence[SSAValue]], SSAValue]
 
-_UNARY_MATH = {
+Unary = Callable[[SSAValue], Operation]
+Binary = Callable[[SSAValue, SSAValue], Operation]
+
+_UNARY_MATH: dict[str, Unary] = {
     "exp": math.ExpOp,
     "log": math.LogOp,
     "sqrt": math.SqrtOp,
@@ -31,7 +34,7 @@ _UNARY_MATH = {
     "round": math.RoundEvenOp,
 }
 # name: (float op, signed op, unsigned op)
-_BINARY = {
+_BINARY: dict[str, tuple[Binary, Binary, Binary]] = {
     "add": (arith.AddfOp, arith.AddiOp, arith.AddiOp),
     "sub": (arith.SubfOp, arith.SubiOp, arith.SubiOp),
     "mul": (arith.MulfOp, arith.MuliOp, arith.MuliOp),
@@ -47,7 +50,7 @@ _COMPARISONS = {
     "gt": ("ogt", "sgt", "ugt"),
     "ge": ("oge", "sge", "uge"),
 }
-_LOGICAL = {"logical_and": arith.AndIOp, "logical_or": arith.OrIOp}
+_LOGICAL: dict[str, Binary] = {"logical_and": arith.AndIOp, "logical_or": arith.OrIOp}
 
 
 def apply_scalar(body: Body, name: str, dtype: DType, operands: Sequence[SSAValue]) -> SSAValue:
@@ -58,7 +61,7 @@ def apply_scalar(body: Body, name: str, dtype: DType, operands: Sequence[SSAValu
     if name == "where":
         return body.select(*operands)
     if name in _LOGICAL:
-        return body.add(_LOGICAL[name](*operands))
+        return body.add(_LOGICAL[name](operands[0], operands[1]))
     if name == "logical_not":
         return body.add(arith.XOrIOp(operands[0], body.constant(True, dtype)))
     wide = [body.widen(value, dtype) for value in operands]
@@ -74,18 +77,18 @@ def _column(dtype: DType) -> int:
 
 def _arithmetic(body: Body, name: str, dtype: DType, operands: Sequence[SSAValue]) -> SSAValue:
     if name in _BINARY:
-        return body.add(_BINARY[name][_column(dtype)](*operands))
+        return body.add(_BINARY[name][_column(dtype)](operands[0], operands[1]))
     if name in _UNARY_MATH:
-        return body.add(_UNARY_MATH[name](*operands))
+        return body.add(_UNARY_MATH[name](operands[0]))
     return _RULES[name](body, dtype, operands)
 
 
 def _divide(body: Body, dtype: DType, operands: Sequence[SSAValue]) -> SSAValue:
-    return body.add(arith.DivfOp(*operands))
+    return body.add(arith.DivfOp(operands[0], operands[1]))
 
 
 def _power(body: Body, dtype: DType, operands: Sequence[SSAValue]) -> SSAValue:
-    return body.add(math.PowFOp(*operands))
+    return body.add(math.PowFOp(operands[0], operands[1]))
 
 
 def _negate(body: Body, dtype: DType, operands: Sequence[SSAValue]) -> SSAValue:

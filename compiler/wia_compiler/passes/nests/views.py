@@ -113,7 +113,8 @@ def reshape_groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[in
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(old) or j < len(new):
-        left, right = [], []
+        left: list[int] = []
+        right: list[int] = []
         a = b = 1
         while True:
             if a <= b and i < len(old):

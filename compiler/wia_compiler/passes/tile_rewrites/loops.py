@@ -7,7 +7,7 @@ from typing import cast
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from wia_compiler.dialects.tile import ComputeOp, ForOp, LoopLevel, hint_of
@@ -84,7 +84,7 @@ def _grow_buffers(loop: ForOp, axis: str, leaves: Sequence[ComputeOp], size: int
     buffers = [op for op in loop.walk() if isinstance(op, memref.AllocOp)]
     along = {op: _dimensions_along(op.memref, axis, leaves) for op in buffers}
     for op, dimensions in along.items():
-        shape = list(cast("MemRefType[Attribute]", op.memref.type).get_shape())
+        shape = list(op.memref.type.get_shape())
         for dimension in dimensions:
             shape[dimension] = size
         if dimensions:
@@ -109,7 +109,7 @@ def _dimensions_along(buffer: SSAValue, axis: str, leaves: Sequence[ComputeOp]) 
 
 
 def _replace_buffer(op: memref.AllocOp, shape: Sequence[int]) -> None:
-    type = cast("MemRefType[Attribute]", op.memref.type)
+    type = op.memref.type
     grown = MemRefType(type.element_type, list(shape), type.layout, type.memory_space)
     made = memref.AllocOp([], [], grown)
     made.location = op.location
