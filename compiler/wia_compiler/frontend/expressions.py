@@ -14,7 +14,7 @@ from wia_compiler.frontend.literals import out_of_range
 from wia_compiler.frontend.suggestions import did_you_mean
 from wia_compiler.frontend.vocabulary import OPERATORS, operations
 
-DEEPEST = 120
+DEEPEST = 100
 """Levels of nesting that an expression may have; chains such as a + b + c count as one."""
 
 _BINARY = {

@@ -16,7 +16,8 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from wia_compiler.base.errors import Diagnostic
 from wia_compiler.base.source import Source
-from wia_compiler.frontend.syntax_errors import Fault, describe
+from wia_compiler.frontend.syntax_errors import describe
+from wia_compiler.frontend.syntax_fault import KERNEL_HEAD, Fault, place
 
 MOST_ERRORS = 20
 """Errors that are reported of one text; more would hide the first ones."""
@@ -29,6 +30,8 @@ _PIECE = re.compile(
 _PARAMETER = re.compile(
     r"(?:\s|(?://|\#)[^\n]*|/\*.*?\*/)*(?:\)|(?:input|output|inout)\s+\w|\w+\s*:)", re.DOTALL
 )
+_WORD = re.compile(r"\w+")
+_BRACES = re.compile(r"[}\s]+")
 _NO_VALUE = ("", ";", "{", "}", "(", ",")
 
 
@@ -77,7 +80,7 @@ class _Recovery:
 
     def _fault(self, error: UnexpectedInput) -> Fault:
         start = self._start_of(error)
-        match = re.compile(r"\w+").match(self.text, start)
+        match = _WORD.match(self.text, start)
         token = _token_of(error)
         if token is not None and token.type != "$END":
             found = str(token)
@@ -158,7 +161,7 @@ class _Recovery:
         return True
 
     def _token(self, kind: str, text: str, start: int) -> Token:
-        line, column = self._place(start)
+        line, column = place(self.text, start)
         return Token(
             kind, text, start_pos=start, line=line, column=column, end_line=line, end_column=column
         )
@@ -171,12 +174,8 @@ class _Recovery:
     def _move(self, position: int) -> None:
         counter = self.interactive.lexer_thread.state.line_ctr
         counter.char_pos = position
-        counter.line, counter.column = self._place(position)
+        counter.line, counter.column = place(self.text, position)
         counter.line_start_pos = position - counter.column + 1
-
-    def _place(self, position: int) -> tuple[int, int]:
-        line_start = self.text.rfind("\n", 0, position) + 1
-        return self.text.count("\n", 0, position) + 1, position - line_start + 1
 
     def _after_statement(self, start: int) -> int:
         """Just after the ``;`` or block that ends the statement, or before the ``}`` around it."""
@@ -225,11 +224,11 @@ class _Recovery:
         return len(self.text)
 
     def _past_braces(self, at: int) -> int:
-        match = re.compile(r"[}\s]+").match(self.text, at)
+        match = _BRACES.match(self.text, at)
         return match.end() if match is not None else at + 1
 
     def _begins_kernel(self, at: int) -> bool:
-        return re.compile(r"kernel\s+\w+\s*\(").match(self.text, at) is not None
+        return KERNEL_HEAD.match(self.text, at) is not None
 
     def _pieces(self, start: int) -> Iterator[tuple[int, str]]:
         """Braces, marks and words from ``start`` on, without comments and strings."""

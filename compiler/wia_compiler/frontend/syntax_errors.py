@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from dataclasses import dataclass
-from typing import Any
 
 from lark import Token
 
 from wia_compiler.base.errors import Diagnostic
-from wia_compiler.base.source import Source, Span
+from wia_compiler.base.source import Span
 from wia_compiler.frontend.suggestions import in_words, nearest
+from wia_compiler.frontend.syntax_fault import MARKS, Fault, place
 from wia_compiler.frontend.tree_builder import span_of
 
 _EXPRESSION = frozenset(
@@ -48,26 +46,11 @@ _GROUPS: tuple[tuple[str, frozenset[str], frozenset[str]], ...] = (
 )
 """What people call a set of terminals: shown where the second holds, standing for the third."""
 
-_MARKS: dict[str, str] = {
-    "COLON": "':'",
-    "COMMA": "','",
-    "RPAR": "')'",
-    "RSQB": "']'",
-    "LPAR": "'('",
-    "LSQB": "'['",
-    "LBRACE": "'{'",
-    "RBRACE": "'}'",
-    "SEMICOLON": "';'",
-    "LESSTHAN": "'<'",
-    "MORETHAN": "'>'",
-    "RANGE": "'..'",
-}
 _UNAVAILABLE: dict[str, str] = {
     "pattern": "remove the block; what can be fused is fused without it",
     "schedule": "remove the block; every target schedules its kernels by itself",
     "func": "write it as a kernel: kernel NAME(input x: tensor, output y: tensor) { y = relu(x); }",
 }
-_KERNEL_ELSEWHERE = ("def", "fn", "func", "function", "void", "proc")
 _OPERATOR_ELSEWHERE: dict[str, str] = {
     "and": "write '&&'",
     "or": "write '||'",
@@ -85,109 +68,6 @@ _OPERATOR_ELSEWHERE: dict[str, str] = {
     "%": "values are named without '%'",
 }
 _KEYWORDS = ("input", "output", "inout", "let", "if", "else", "for", "while", "return")
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One place where the parser could not go on.
-
-    ``start`` is the offset of ``found`` (empty at the end of the text), ``accepts`` the terminals
-    it could have taken, ``previous`` the token or node just before, ``opened`` the brackets that
-    are still open, outermost first.
-    """
-
-    source: Source
-    start: int
-    found: str
-    accepts: frozenset[str]
-    previous: Any
-    opened: tuple[Token, ...]
-    unknown_character: bool
-
-    @property
-    def at_end(self) -> bool:
-        """Whether the text ended too early."""
-        return self.start >= len(self.source.text)
-
-    @property
-    def span(self) -> Span:
-        """Where ``found`` stands."""
-        line, column = place(self.source.text, self.start)
-        width = len(self.found.split("\n")[0]) or 1
-        return Span(line, column, line, column + width)
-
-    @property
-    def previous_text(self) -> str:
-        """The word just before, if it is one."""
-        return str(getattr(self.previous, "text", self.previous if self.previous else ""))
-
-    @property
-    def after_previous(self) -> Span | None:
-        """The place just after what stands before."""
-        if self.previous is None:
-            return None
-        span = span_of(self.previous)
-        return Span(span.end_line, span.end_column, span.end_line, span.end_column + 1)
-
-    @property
-    def missing(self) -> tuple[str, str] | None:
-        """The mark (its terminal and text) that is plainly missing before ``found``."""
-        after = self.after_previous
-        if self.unknown_character:
-            return self._meant_by_wide_mark
-        if after is None or self.at_end:
-            return None
-        if "SEMICOLON" in self.accepts and (self.found == "}" or self.span.line > after.line):
-            return ("SEMICOLON", ";")
-        if "RPAR" in self.accepts and self.found in ("{", ";"):
-            return ("RPAR", ")")
-        if "RSQB" in self.accepts and self.found in (")", ";"):
-            return ("RSQB", "]")
-        return None
-
-    @property
-    def _meant_by_wide_mark(self) -> tuple[str, str] | None:
-        plain = f"'{unicodedata.normalize('NFKC', self.found)}'"
-        for kind, text in _MARKS.items():
-            if text == plain and kind in self.accepts:
-                return kind, plain[1:-1]
-        return None
-
-    @property
-    def ends_reading(self) -> bool:
-        """Whether nothing useful can be read after this."""
-        return self.at_end or self.source.text.startswith("/*", self.start)
-
-    @property
-    def kernel_inside(self) -> bool:
-        """Whether a kernel begins in a block, so that a ``}`` is missing above it."""
-        return (
-            self.previous_text == "kernel"
-            and "KERNEL" not in self.accepts
-            and bool(self.opened)
-            and re.compile(r"kernel\s+\w+\s*\(").match(self.source.text, self.kernel_start)
-            is not None
-        )
-
-    @property
-    def kernel_start(self) -> int:
-        """The offset of the word just before ``found``."""
-        span = span_of(self.previous)
-        lines = self.source.text.split("\n")
-        return sum(len(line) + 1 for line in lines[: span.line - 1]) + span.column - 1
-
-    @property
-    def misspelt_kernel(self) -> bool:
-        """Whether ``found`` stands where ``kernel`` should and something like it was written."""
-        follows = re.compile(r"\w+\s+\w+\s*\(").match(self.source.text, self.start)
-        meant = self.found in _KERNEL_ELSEWHERE or nearest(self.found, ["kernel"]) is not None
-        return "KERNEL" in self.accepts and follows is not None and meant
-
-
-def place(text: str, position: int) -> tuple[int, int]:
-    """Line and column, from 1, of an offset."""
-    line_start = text.rfind("\n", 0, position) + 1
-    return text.count("\n", 0, position) + 1, position - line_start + 1
 
 
 def describe(fault: Fault) -> Diagnostic:
@@ -276,8 +156,8 @@ def _expected(accepts: frozenset[str]) -> str:
         if marker <= rest:
             rest -= members
             groups.append(name)
-    marks = [text for kind, text in _MARKS.items() if kind in rest]
-    words = [f"'{kind.lower()}'" for kind in sorted(rest - _MARKS.keys() - {"$END"})]
+    marks = [text for kind, text in MARKS.items() if kind in rest]
+    words = [f"'{kind.lower()}'" for kind in sorted(rest - MARKS.keys() - {"$END"})]
     end = ["the end of the text"] if "$END" in rest else []
     return in_words([*marks, *words, *groups, *([] if words else end)])
 

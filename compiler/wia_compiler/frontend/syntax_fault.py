@@ -1,0 +1,136 @@
+"""One place where the parser could not go on, and what can be told from around it."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+from lark import Token
+
+from wia_compiler.base.source import Source, Span
+from wia_compiler.frontend.suggestions import nearest
+from wia_compiler.frontend.tree_builder import span_of
+
+MARKS: dict[str, str] = {
+    "COLON": "':'",
+    "COMMA": "','",
+    "RPAR": "')'",
+    "RSQB": "']'",
+    "LPAR": "'('",
+    "LSQB": "'['",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "SEMICOLON": "';'",
+    "LESSTHAN": "'<'",
+    "MORETHAN": "'>'",
+    "RANGE": "'..'",
+}
+"""Marks of the grammar by the name of their terminal, as messages show them."""
+
+_KERNEL_ELSEWHERE = ("def", "fn", "func", "function", "void", "proc")
+KERNEL_HEAD = re.compile(r"kernel\s+\w+\s*\(")
+_ANY_HEAD = re.compile(r"\w+\s+\w+\s*\(")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One place where the parser could not go on.
+
+    ``start`` is the offset of ``found`` (empty at the end of the text), ``accepts`` the terminals
+    it could have taken, ``previous`` the token or node just before, ``opened`` the brackets that
+    are still open, outermost first.
+    """
+
+    source: Source
+    start: int
+    found: str
+    accepts: frozenset[str]
+    previous: Any
+    opened: tuple[Token, ...]
+    unknown_character: bool
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the text ended too early."""
+        return self.start >= len(self.source.text)
+
+    @property
+    def span(self) -> Span:
+        """Where ``found`` stands."""
+        line, column = place(self.source.text, self.start)
+        width = len(self.found.split("\n")[0]) or 1
+        return Span(line, column, line, column + width)
+
+    @property
+    def previous_text(self) -> str:
+        """The word just before, if it is one."""
+        return str(getattr(self.previous, "text", self.previous if self.previous else ""))
+
+    @property
+    def after_previous(self) -> Span | None:
+        """The place just after what stands before."""
+        if self.previous is None:
+            return None
+        span = span_of(self.previous)
+        return Span(span.end_line, span.end_column, span.end_line, span.end_column + 1)
+
+    @property
+    def missing(self) -> tuple[str, str] | None:
+        """The mark (its terminal and text) that is plainly missing before ``found``."""
+        after = self.after_previous
+        if self.unknown_character:
+            return self._meant_by_wide_mark
+        if after is None or self.at_end:
+            return None
+        if "SEMICOLON" in self.accepts and (self.found == "}" or self.span.line > after.line):
+            return ("SEMICOLON", ";")
+        if "RPAR" in self.accepts and self.found in ("{", ";"):
+            return ("RPAR", ")")
+        if "RSQB" in self.accepts and self.found in (")", ";"):
+            return ("RSQB", "]")
+        return None
+
+    @property
+    def _meant_by_wide_mark(self) -> tuple[str, str] | None:
+        plain = f"'{unicodedata.normalize('NFKC', self.found)}'"
+        for kind, text in MARKS.items():
+            if text == plain and kind in self.accepts:
+                return kind, plain[1:-1]
+        return None
+
+    @property
+    def ends_reading(self) -> bool:
+        """Whether nothing useful can be read after this."""
+        return self.at_end or self.source.text.startswith("/*", self.start)
+
+    @property
+    def kernel_inside(self) -> bool:
+        """Whether a kernel begins in a block, so that a ``}`` is missing above it."""
+        return (
+            self.previous_text == "kernel"
+            and "KERNEL" not in self.accepts
+            and bool(self.opened)
+            and KERNEL_HEAD.match(self.source.text, self.kernel_start) is not None
+        )
+
+    @property
+    def kernel_start(self) -> int:
+        """The offset of the word just before ``found``."""
+        span = span_of(self.previous)
+        lines = self.source.text.split("\n")
+        return sum(len(line) + 1 for line in lines[: span.line - 1]) + span.column - 1
+
+    @property
+    def misspelt_kernel(self) -> bool:
+        """Whether ``found`` stands where ``kernel`` should and something like it was written."""
+        follows = _ANY_HEAD.match(self.source.text, self.start)
+        meant = self.found in _KERNEL_ELSEWHERE or nearest(self.found, ["kernel"]) is not None
+        return "KERNEL" in self.accepts and follows is not None and meant
+
+
+def place(text: str, position: int) -> tuple[int, int]:
+    """Line and column, from 1, of an offset."""
+    line_start = text.rfind("\n", 0, position) + 1
+    return text.count("\n", 0, position) + 1, position - line_start + 1
