@@ -56,7 +56,7 @@ def test_help_of_every_command_has_examples(wia):
 def test_commands_are_the_files_of_the_folder():
     from pathlib import Path
 
-    folder = Path(cli.__file__).parent / "commands"
+    folder = Path(cli.__file__).parent / "cli_commands"
     files = {path.stem for path in folder.glob("*.py")} - {"__init__", "common"}
     assert files == set(cli.COMMANDS)
 

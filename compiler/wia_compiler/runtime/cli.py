@@ -11,14 +11,14 @@ from typing import Protocol, cast
 
 from wia_compiler.base.errors import WiaError
 
-# One file of ``commands`` each, in the order in which the help lists them.
+# One file of ``cli_commands`` each, in the order in which the help lists them.
 COMMANDS = ("build", "run", "stages", "profile", "cache", "targets", "doctor")
 
 EXIT_OK, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 130
 
 
 class CommandModule(Protocol):
-    """What a file of ``commands`` offers."""
+    """What a file of ``cli_commands`` offers."""
 
     HELP: str
     EXAMPLES: str
@@ -77,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _module(name: str) -> CommandModule:
-    return cast(CommandModule, importlib.import_module(f"wia_compiler.runtime.commands.{name}"))
+    return cast(CommandModule, importlib.import_module(f"wia_compiler.runtime.cli_commands.{name}"))
 
 
 if __name__ == "__main__":

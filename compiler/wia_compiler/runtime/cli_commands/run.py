@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wia_compiler.runtime.commands.common import (
+from wia_compiler.runtime.cli_commands.common import (
     add_kernel_arguments,
     print_json,
     print_table,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from wia_compiler.runtime.commands.common import print_json
+from wia_compiler.runtime.cli_commands.common import print_json
 
 HELP = "show, explain or clear the cache of compiled kernels"
 EXAMPLES = """\

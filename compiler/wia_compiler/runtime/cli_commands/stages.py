@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Sequence
 
 from wia_compiler.base.record import Decision
-from wia_compiler.runtime.commands.common import (
+from wia_compiler.runtime.cli_commands.common import (
     add_kernel_arguments,
     build_kernel,
     describe_stage,

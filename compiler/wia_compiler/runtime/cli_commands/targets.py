@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-from wia_compiler.runtime.commands.common import print_json, print_table
+from wia_compiler.runtime.cli_commands.common import print_json, print_table
 
 HELP = "list the targets that kernels can be built for"
 EXAMPLES = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wia_compiler.base.errors import ArgumentError
-from wia_compiler.runtime.commands.common import (
+from wia_compiler.runtime.cli_commands.common import (
     add_kernel_arguments,
     build_kernel,
     describe_build,

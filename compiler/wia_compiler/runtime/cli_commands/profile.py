@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 
-from wia_compiler.runtime.commands.common import add_kernel_arguments, print_json, read_kernel
+from wia_compiler.runtime.cli_commands.common import add_kernel_arguments, print_json, read_kernel
 
 HELP = "run a kernel live and say where it stands on the roofline"
 EXAMPLES = """\
