@@ -15,8 +15,9 @@ from wia_compiler.dialects.wia.ops import (
 )
 from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.kernel_function import update_function_type
 from wia_compiler.passes.target import ArraySpec
-from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
@@ -96,9 +97,7 @@ def kernel(
     made = body(builder, *builder.args)
     results = [made] if isinstance(made, SSAValue) else list(made)
     function = builder.returns(*results)
-    function.properties["function_type"] = FunctionType.from_lists(
-        [AnyTensorType()] * len(inputs), [AnyTensorType()] * len(results)
-    )
+    update_function_type(function)
     return ModuleOp([function])
 
 

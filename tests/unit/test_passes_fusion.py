@@ -189,7 +189,7 @@ def test_what_follows_a_product_stays_with_it_rather_than_with_the_rows() -> Non
     assert kernels(module) == ["fused_matmul_neg_mul", "fused_reduce_max_sub_exp_reduce_sum_div"]
     expected = "mul stays with matmul, which computes it once as it writes its result"
     assert refusal(decisions, "mul → reduce_max").reason == expected
-    assert refusal(decisions, "mul → sub").numbers["times_computed"] == 3
+    assert refusal(decisions, "mul → sub").numbers["sweeps"] == 3
 
 
 def test_a_reduction_does_not_join_a_contraction() -> None:
@@ -223,7 +223,7 @@ def test_elementwise_ops_join_before_and_after_rows(name: str) -> None:
 
     module, decisions = fuse(body, x="5x17xf32")
     assert kernels(module) == [f"fused_mul_{name}_add"]
-    sweeps = decisions[0].numbers["times_computed"]
+    sweeps = decisions[0].numbers["sweeps"]
     assert sweeps == (2 if name == "rms_norm" else 3)
     assert f"in each of {sweeps} sweeps" in decisions[0].reason
 

@@ -131,7 +131,7 @@ class _Grouping:
         times = group.times_computed(op)
         name, product = op.declaration.name, contraction.declaration.name
         reason = f"{name} stays with {product}, which computes it once as it writes its result"
-        return Refusal(reason, {"times_computed": times} if times > 1 else {})
+        return Refusal(reason, {"sweeps": times} if times > 1 else {})
 
     def _join(self, group: Group, op: TensorOp, place: Place) -> None:
         folds_first = op.declaration.family == "reduction" and group.folded is None
@@ -193,14 +193,14 @@ class _Grouping:
             moves = op.declaration.family == "movement"
             how = f"{name} becomes an index map" if moves else f"{name} stays in registers"
             if times > 1 and op.declaration.family == "elementwise":
-                how += f", computed in each of {times} sweeps over the rows"
+                how += f", needed in each of {times} sweeps over the rows"
             reason = (
                 f"{how}: {bytes_text(numbers.saved_bytes)} of traffic and one launch less, "
                 f"benefit {_ratio_text(numbers.ratio)} × cost"
             )
         row = _row(numbers, [])
         if times > 1 and op.declaration.family == "elementwise":
-            row["times_computed"] = times
+            row["sweeps"] = times
         self._record(op, user, taken, reason, row)
 
     def _record(

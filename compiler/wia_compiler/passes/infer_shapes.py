@@ -12,7 +12,7 @@ from wia_compiler.base.dtypes import DTYPES, DType
 from wia_compiler.base.errors import CompileError, Diagnostic
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.location import spans_of
-from wia_compiler.dialects.types import TensorSpec, dtype_of, type_of
+from wia_compiler.dialects.types import TensorSpec, spec_of, type_of
 from wia_compiler.dialects.wia.declaration import InferenceError, Operands
 from wia_compiler.dialects.wia.literals import literal_dtype
 from wia_compiler.dialects.wia.ops import (
@@ -74,13 +74,15 @@ class _Inference:
             raise ValueError(f"{len(values)} arguments expected, {len(arguments)} given")
         for value, argument in zip(values, arguments, strict=True):
             if not isinstance(value.type, AnyTensorType):
-                self._check_scalar(value, argument)
+                self._check_typed(value, argument)
             self._set(value, TensorSpec(argument.spec.shape, argument.spec.dtype, argument.name))
 
-    def _check_scalar(self, value: BlockArgument, argument: ArraySpec) -> None:
-        wanted, found = dtype_of(value.type), argument.spec
-        if found.dtype != wanted or found.rank:
-            message = f"{argument.name} is a scalar of {wanted}, found {found}"
+    def _check_typed(self, value: BlockArgument, argument: ArraySpec) -> None:
+        """A scalar's type is its own; so is that of a kernel that was specialised before."""
+        wanted = spec_of(value.type)
+        if argument.spec != wanted:
+            kind = f"a scalar of {wanted.dtype}" if not wanted.rank else str(wanted)
+            message = f"{argument.name} is {kind}, found {argument.spec}"
             self.faults.append(Diagnostic(message, source=self.context.source))
 
     def visit(self, op: Operation) -> None:

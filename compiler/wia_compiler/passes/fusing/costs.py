@@ -7,8 +7,8 @@
 * *cost*: a value that does not find a register is stored and loaded again, which moves as many
   bytes as were saved; how likely that is grows with how full the registers are:
   ``saved bytes × registers / register_capacity``. A kernel that sweeps over its rows several times
-  (softmax: for the largest, the sum, the result) computes an elementwise producer in each sweep;
-  the extra operations cost ``bytes_per_flop`` of the target each.
+  (softmax: for the largest, the sum, the result) needs an elementwise producer in each sweep, and
+  is charged for computing it anew: ``bytes_per_flop`` of the target for each extra operation.
 
 A producer is fused when ``benefit > 1.5 × cost`` (WIA-AI-011, 5.3.1) and the registers suffice.
 """
