@@ -125,13 +125,13 @@ def test_advice_from_counters_of_the_array() -> None:
     counters = {
         "systolic_executes": 4,
         "mapping_percent": 25.0,
-        "weight_cycles": 512,
+        "rows_streamed": 490,
         "cycles": 1000,
         "total_cycles": 2000,
     }
     empty, weights, memory = advise(run_of(10**11, 10**6, 1.2, **counters))
     assert empty.startswith("weights fill 25 % of the array")
-    assert weights.startswith("51 % of the cycles load weights")
+    assert weights.startswith("rows stream in 49 % of the cycles")
     assert memory.startswith("50 % of the time waits for HBM")
     assert len({rule.name for rule in RULES}) == len(RULES)
 

@@ -77,13 +77,41 @@ def test_contention_is_noted() -> None:
     assert "other work" not in quiet.note
 
 
+class BusyClock(Clock):
+    """A clock on a machine where other work takes the core in every third call."""
+
+    def advance(self, nanoseconds: int) -> None:
+        self.now += nanoseconds
+        self.core += nanoseconds if nanoseconds < 5_000_000 else 1_000_000
+
+
+def test_disturbed_samples_are_left_out() -> None:
+    durations = [1_000_000, 1_000_000, 9_000_000]
+    timing, _ = timed(durations, BusyClock(), budget=0.1, warmups=3)
+    assert timing.median == timing.upper_quartile == pytest.approx(1e-3)
+    assert timing.samples < timing.taken
+    assert f"median of {timing.samples} undisturbed of {timing.taken} warm samples" in timing.note
+
+
+def test_without_enough_undisturbed_samples_all_count() -> None:
+    timing, _ = timed([9_000_000], BusyClock(), budget=0.1)
+    assert timing.samples == timing.taken
+    assert timing.median == pytest.approx(9e-3)
+
+
+def test_calls_on_several_threads_are_not_judged_by_one() -> None:
+    durations = [1_000_000, 1_000_000, 9_000_000]
+    timing, _ = timed(durations, BusyClock(), budget=0.1, threads=2)
+    assert timing.samples == timing.taken
+
+
 def test_a_summary_says_its_spread() -> None:
     timing = summarize([1e6, 2e6, 3e6, 4e6, 5e6])
     assert (timing.minimum, timing.median) == pytest.approx((1e-3, 3e-3))
     assert (timing.lower_quartile, timing.upper_quartile) == pytest.approx((2e-3, 4e-3))
     assert timing.spread == pytest.approx(2 / 3)
     assert timing.note == "median of 5 warm samples, quartiles 33 % below and 33 % above"
-    assert summarize([7e9]) == Timing(7, 7, 7, 7, 1)
+    assert summarize([7e9]) == Timing(7, 7, 7, 7, 1, 1)
 
 
 @pytest.mark.parametrize(

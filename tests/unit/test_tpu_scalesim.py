@@ -40,6 +40,7 @@ def test_cycles_and_utilisation_are_those_of_scale_sim(row: dict[str, str]) -> N
     folds = -(-k // 128) * -(-n // 128)
     assert found["weight_loads"] == found["systolic_executes"] == folds
     assert found["systolic_cycles"] == folds * (m + 254)
+    assert found["rows_streamed"] == folds * m
     assert found["hbm_written_bytes"] == 4 * m * n
     assert found["hbm_read_bytes"] == 4 * (k * n + m * k * -(-n // 128))
 

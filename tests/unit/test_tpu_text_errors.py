@@ -41,6 +41,11 @@ def test_an_unknown_instruction_names_the_nearest() -> None:
     ]
 
 
+def test_a_text_without_a_kernel_is_none() -> None:
+    (found,) = refused("", "")
+    assert found.startswith("error: the text has no .kernel line\n  --> k.tpu:1:1")
+
+
 def test_a_wrong_number_of_operands_shows_the_form() -> None:
     assert refused("stream_input x") == [
         "error: stream_input takes 2 operands, found 1\n"

@@ -110,12 +110,14 @@ RULES: tuple[Rule, ...] = (
         ),
     ),
     Rule(
-        "weights not hidden",
-        lambda run: run.share("weight_cycles", "cycles") > 0.15,
+        "array seldom streams",
         lambda run: (
-            f"{100 * run.share('weight_cycles', 'cycles'):.0f} % of the cycles load "
-            "weights: stream more rows past each tile, or load the next one meanwhile "
-            "(weight_double_buffer)"
+            run.count("systolic_executes") > 0 and run.share("rows_streamed", "cycles") < 0.7
+        ),
+        lambda run: (
+            f"rows stream in {100 * run.share('rows_streamed', 'cycles'):.0f} % of the cycles, the "
+            "rest loads weights, fills and drains the array: stream more rows past each tile (a "
+            "larger batch), or load the next weights meanwhile (weight_double_buffer)"
         ),
     ),
     Rule(

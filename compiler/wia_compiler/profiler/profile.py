@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from wia_compiler.base.settings import Settings
 from wia_compiler.profiler.advice import Run, advise
 from wia_compiler.profiler.ceilings import Ceilings, measured_ceilings
 from wia_compiler.profiler.data_sheets import data_sheet_ceilings
@@ -57,7 +58,7 @@ def profile(
     target: str = "cpu",
     dtype: str = "f32",
     source: Source = "measured",
-    threads: int = 1,
+    threads: int | None = None,
     budget: float = 0.3,
     ceilings: Ceilings | None = None,
 ) -> Profile:
@@ -65,10 +66,12 @@ def profile(
 
     ``run`` executes it once and gives its counters. A ``measured`` run is timed until ``budget``
     seconds are spent; a ``simulated`` one runs once, and its ``total_cycles`` over the target's
-    clock are its time. ``dtype`` is that of the arithmetic. ``ceilings`` default to those of this
-    machine for the CPU and to data sheets for other targets.
+    clock are its time. ``dtype`` is that of the arithmetic, ``threads`` how many cores the kernel
+    may use (default: the settings). ``ceilings`` default to those of this machine for the CPU and
+    to data sheets for other targets.
     """
-    limits = ceilings or _default_ceilings(target, threads)
+    cores = Settings.read().num_threads if threads is None else threads
+    limits = ceilings or _default_ceilings(target, cores)
     timing: Timing | None = None
     if source == "measured":
         found: list[Counters | None] = []
@@ -76,7 +79,7 @@ def profile(
         def call() -> None:
             found[:] = [run()]
 
-        timing = measure(call, budget=budget)
+        timing = measure(call, budget=budget, threads=cores)
         counters, time, label = found[0] or {}, timing.median, timing.note
     else:
         counters = run() or {}

@@ -137,6 +137,7 @@ class Core:
         self.queued = None
         self.counters.systolic_executes += 1
         self.counters.systolic_cycles += cycles
+        self.counters.rows_streamed += rows
         self.counters.macs_used += rows * self.weights.size
         self.counters.mapping += self.weights.size / (self.machine.rows * self.machine.columns)
         return cycles

@@ -32,6 +32,7 @@ class Counters:
     memory_cycles: int = 0
     hbm_read_bytes: int = 0
     hbm_written_bytes: int = 0
+    rows_streamed: int = 0
     macs_used: int = 0
     mapping: float = 0.0
 
@@ -55,6 +56,7 @@ class Counters:
             "instructions": self.instructions,
             "systolic_executes": passes,
             "weight_loads": self.weight_loads,
+            "rows_streamed": self.rows_streamed,
             "macs_used": self.macs_used,
             "macs_idle": slots - self.macs_used if passes else 0,
             "utilization_percent": 100.0 * self.macs_used / slots if passes else 0.0,

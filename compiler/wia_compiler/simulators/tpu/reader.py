@@ -53,6 +53,9 @@ class Reader:
                 self._line(Field(text, number, 1).strip())
             except Fault as fault:
                 self._report(fault)
+        if self.kernel is None:
+            first = Span(1, 1, 1, 1)
+            self._report(Fault("the text has no .kernel line", first, "write: .kernel f tpu:spec"))
         for unclosed in self.stack[1:]:
             self._report(Fault("the loop has no end", unclosed.head.span, "add a line: end"))
         for fault in check_buffers(tuple(self.names.buffers.values()), self.machine):
@@ -60,7 +63,7 @@ class Reader:
         if self.diagnostics:
             raise CompileError(self.diagnostics)
         return Program(
-            name=self.kernel or "",
+            name=str(self.kernel),
             machine=self.machine.name,
             tensors=tuple(self.names.tensors.values()),
             views=tuple(self.names.views.values()),
