@@ -15,6 +15,7 @@ from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.frontend.dsl import parse
 from wia_compiler.frontend.import_dsl import ImportedProgram, import_program
 from wia_compiler.passes.facts import TargetFacts
+from wia_compiler.passes.recording.source_stage import source_stage
 from wia_compiler.passes.target import ArraySpec, Artifact, Executable, Target
 from wia_compiler.reference.interpret import run
 from wia_compiler.runtime.program import Program, load_program
@@ -103,7 +104,7 @@ class FakeCompiler:
             target.name,
             text,
             (
-                Stage("source", "source", "wia", text),
+                source_stage(signature),
                 Stage("import", "high", "mlir", "module {}", 10, (row,)),
                 Stage(
                     "machine",

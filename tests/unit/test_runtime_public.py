@@ -92,3 +92,19 @@ def test_reference_computes_what_the_kernel_means():
     np.testing.assert_array_equal(wia.reference(program.k, a, alpha=2), a * 2)
     with pytest.raises(wia.ArgumentError, match="A is missing"):
         wia.reference(program.k)
+
+
+def test_a_kernel_shows_its_parameters_to_pythons_tools():
+    import inspect
+
+    program = wia.compile(
+        "kernel k(input A: tensor<M, f32>, n: i32 = 2, output B: tensor) { B = A; }"
+        "kernel l(n: i32 = 2, input A: tensor, output B: tensor) { B = A; }"
+        "kernel m(input lambda: tensor, output B: tensor) { B = lambda; }"
+        "kernel o(input out: tensor, output B: tensor) { B = out; }"
+    )
+    assert str(inspect.signature(program.k)) == ("(A: 'tensor<M, f32>', n: 'i32' = 2, *, out=None)")
+    for unusual in (program.l, program.m, program.o):
+        assert str(inspect.signature(unusual)) == "(*arrays, out=None)"
+    assert program.k.__name__ == "k"
+    assert program._ipython_key_completions_() == ["k", "l"]

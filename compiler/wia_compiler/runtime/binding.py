@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -100,6 +101,29 @@ def check_declared(signature: KernelSignature, specs: Sequence[Spec]) -> None:
 def call_text(signature: KernelSignature) -> str:
     """``matmul(A, B, alpha=1.0)``: how the kernel is called."""
     return f"{signature.name}({', '.join(_parameter_text(p) for p in signature.inputs)})"
+
+
+def python_signature(signature: KernelSignature) -> inspect.Signature:
+    """How Python's tools show the call: inputs with their defaults, then ``out=None``.
+
+    Names that Python reserves and defaults before the end cannot be shown: then just ``*arrays``.
+    """
+    out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None)
+    try:
+        parameters = [
+            inspect.Parameter(
+                parameter.name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=inspect.Parameter.empty if parameter.default is None else parameter.default,
+                annotation=str(parameter.type),
+            )
+            for parameter in signature.inputs
+        ]
+        return inspect.Signature([*parameters, out])
+    except ValueError:
+        return inspect.Signature(
+            [inspect.Parameter("arrays", inspect.Parameter.VAR_POSITIONAL), out]
+        )
 
 
 def _parameter_text(parameter: ParameterDeclaration) -> str:

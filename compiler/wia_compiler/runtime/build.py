@@ -74,16 +74,13 @@ class Build:
 
     @functools.cached_property
     def trace(self) -> Trace:
-        """The record of the compilation, with the program's text of this moment."""
-        trace = self._loaded.trace
+        """The record of the compilation.
+
+        ``source`` is the program's text of this moment: kernels in the cache outlive changes of the
+        text around them.
+        """
         source = self._unit.signature.source
-        stages = tuple(
-            dataclasses.replace(stage, text=source.text) if stage.text == trace.source else stage
-            for stage in trace.stages
-        )
-        return dataclasses.replace(
-            trace, source=source.text, source_name=source.name, stages=stages
-        )
+        return dataclasses.replace(self._loaded.trace, source=source.text, source_name=source.name)
 
     @property
     def stages(self) -> list[Stage]:

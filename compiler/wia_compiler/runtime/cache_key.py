@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import wia_compiler
 
-# The rooms whose code decides what a kernel compiles to.
-CODE_ROOMS = ("base", "dialects", "frontend", "passes", "backends")
+# What decides what a kernel compiles to, and how that is written to disk.
+CODE = ("base", "dialects", "frontend", "passes", "backends", "runtime/built.py")
 
 
 class KernelText(NamedTuple):
@@ -90,8 +90,9 @@ def versions() -> tuple[str, ...]:
 def _fingerprint() -> str:
     root = Path(wia_compiler.__file__).parent
     state = hashlib.sha256()
-    for room in CODE_ROOMS:
-        for path in sorted((root / room).rglob("*")):
+    for place in CODE:
+        found = (root / place).rglob("*") if (root / place).is_dir() else [root / place]
+        for path in sorted(found):
             if path.suffix in (".py", ".lark"):
                 status = path.stat()
                 name = path.relative_to(root)

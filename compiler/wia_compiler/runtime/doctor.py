@@ -129,10 +129,14 @@ PACKAGES = (
     Package("anywidget", "the explorer's graph"),
     Package("graphviz", "DOT text of graphs"),
     Package("plotly", "roofline figures"),
+    Package("cupy-cuda13x", "runs kernels on a GPU", required=False, extra="gpu"),
     Package("jupyterlab", "opens notebooks", required=False, extra="notebook"),
     Package("graphviz-pure", "draws graphs without dot", required=False, extra="graph"),
     Package("playwright", "browser tests", required=False, extra="test"),
 )
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+GPU_DRIVER = "install NVIDIA's driver (needs a GPU): https://www.nvidia.com/drivers"
 
 
 def doctor() -> Diagnosis:
@@ -156,8 +160,9 @@ def _commands() -> tuple[Command, ...]:
     return (
         Command("ptxas", "GPU registers, spills, occupancy", lambda: find_tool("ptxas"), gpu_tools),
         Command("nvdisasm", "SASS", lambda: find_tool("nvdisasm"), gpu_tools),
+        Command("nvidia-smi", "NVIDIA's driver and a GPU", _on_path("nvidia-smi"), GPU_DRIVER),
         Command("dot", "draws graphs (Graphviz)", _find_dot, "apt-get install graphviz", "-V"),
-        Command("chromium", "browser tests", _find_browser, "apt-get install chromium"),
+        Command("chromium", "browser tests", _on_path(*BROWSERS), "apt-get install chromium"),
     )
 
 
@@ -189,12 +194,14 @@ def _find_dot() -> Path | None:
     return Path(named) if named else None
 
 
-def _find_browser() -> Path | None:
-    for name in ("chromium", "chromium-browser", "google-chrome"):
-        found = shutil.which(name)
-        if found is not None:
-            return Path(found)
-    return None
+def _on_path(*names: str) -> Callable[[], Path | None]:
+    """Finds the first of these names on ``PATH``."""
+
+    def find() -> Path | None:
+        found = (shutil.which(name) for name in names)
+        return next((Path(path) for path in found if path is not None), None)
+
+    return find
 
 
 def _version(path: Path, option: str) -> str | None:

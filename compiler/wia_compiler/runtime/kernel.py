@@ -9,6 +9,7 @@ from wia_compiler.base.errors import ArgumentError
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.passes.target import Target
 from wia_compiler.runtime.arguments import array_specs, read_arguments, read_specs
+from wia_compiler.runtime.binding import python_signature
 from wia_compiler.runtime.build import Build
 from wia_compiler.runtime.fast_call import FastCall, fast_call, kind_of
 from wia_compiler.runtime.launch import PreparedCall
@@ -33,6 +34,9 @@ class Kernel:
         self._target: Target | None = None
         self._builds: dict[tuple[Spec, ...], Build] = {}
         self._fast: dict[tuple[Any, ...], FastCall] = {}
+        # What help() and a notebook's tooltips show.
+        self.__name__ = unit.signature.name
+        self.__signature__ = python_signature(unit.signature)
 
     @property
     def name(self) -> str:

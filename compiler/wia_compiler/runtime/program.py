@@ -51,6 +51,9 @@ class Program(Mapping[str, Kernel]):
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self._kernels]
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self._kernels)
+
     def __repr__(self) -> str:
         signatures = "; ".join(str(kernel.signature) for kernel in self._kernels.values())
         return f"<wia.Program {signatures}>"
