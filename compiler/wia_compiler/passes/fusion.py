@@ -111,7 +111,7 @@ class _Grouping:
             return
         group = groups[0]
         times = group.times_computed(op)
-        numbers = estimate(op, group.words_with(op), times, False, self.context.facts)
+        numbers = estimate(op, group.demand_with(op), times, False, self.context.facts)
         for user in users:
             self._decide(op, user, numbers, times)
         if numbers.fits and numbers.pays:
@@ -155,7 +155,7 @@ class _Grouping:
         if not fits or reader.folded not in (None, group.folded):
             return
         merged = reader.merged(group, self.order)
-        numbers = estimate(sink, merged.words, 1, False, self.context.facts)
+        numbers = estimate(sink, merged.demand, 1, False, self.context.facts)
         for user in users_of(sink):
             self._decide(sink, user, numbers, 1)
         if numbers.fits and numbers.pays:
@@ -173,8 +173,8 @@ class _Grouping:
 
     def _refuse(self, op: TensorOp, user: TensorOp, refusal: Refusal | None) -> None:
         group, others = self.groups[user], self._others(op, user)
-        words, times = group.words_with(op), group.times_computed(op)
-        numbers = estimate(op, words, times, bool(others), self.context.facts)
+        demand, times = group.demand_with(op), group.times_computed(op)
+        numbers = estimate(op, demand, times, bool(others), self.context.facts)
         if refusal is None:
             refusal = Refusal(_needed_elsewhere(op.declaration.name, others))
         self._record(op, user, False, refusal.reason, {**_row(numbers, others), **refusal.numbers})

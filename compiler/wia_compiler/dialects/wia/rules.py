@@ -26,8 +26,8 @@ def broadcast_shapes(specs: Sequence[TensorSpec]) -> tuple[int, ...]:
                 continue
             if size != 1:
                 raise InferenceError(
-                    f"sizes {size} and {spec.shape[axis]} disagree on axis {axis}: "
-                    f"{describe(owner)} and {describe(spec)}",
+                    f"axis {owner.rank + axis} of {describe(owner)} has size {size}, "
+                    f"axis {spec.rank + axis} of {describe(spec)} has size {spec.shape[axis]}",
                     "sizes must be equal, or one of them 1",
                 )
             size, owner = spec.shape[axis], spec

@@ -1,7 +1,8 @@
 """What fusing a producer into a kernel saves and costs, in bytes of memory traffic.
 
 * *registers*: the most values of 32 bits that the kernel holds at one point of its domain, an f64
-  counting two, times the points that one vector register holds (``vector_bytes / 4``).
+  counting two, times the points that it computes at once: as many values of its widest dtype as a
+  vector register of the target holds, one where there are none.
 * *saved bytes*: the intermediate is not written and not read back: twice its size.
 * *benefit*: saved bytes, and one launch less (``launch_cost_bytes`` of the target).
 * *cost*: a value that does not find a register is stored and loaded again, which moves as many
@@ -25,6 +26,18 @@ from wia_compiler.passes.facts import TargetFacts
 
 THRESHOLD = 1.5
 """Benefit over cost that a fusion needs (WIA-AI-011, 5.3.1: at least 50 % gain)."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a kernel holds at one point: ``words`` of 32 bits in all, ``widest`` for one value."""
+
+    words: int
+    widest: int
+
+    def registers(self, facts: TargetFacts) -> int:
+        """Registers of 32 bits that a thread of the target needs for it."""
+        return self.words * max(facts.vector_bytes // (4 * self.widest), 1)
 
 
 @dataclass(frozen=True)
@@ -54,15 +67,15 @@ class Estimate:
 
 
 def estimate(
-    op: TensorOp, words: int, times_computed: int, still_written: bool, facts: TargetFacts
+    op: TensorOp, demand: Demand, times_computed: int, still_written: bool, facts: TargetFacts
 ) -> Estimate:
-    """The numbers for fusing ``op`` into a kernel that then holds ``words`` values at a point.
+    """The numbers for fusing ``op`` into a kernel whose demand it then is.
 
     ``times_computed``: how often the kernel computes each element of it. ``still_written``:
     someone else needs the value in memory, so that only the reading is saved.
     """
     extra_flops = op.flops * (times_computed - 1) if op.declaration.family == "elementwise" else 0
-    registers = words * max(facts.vector_bytes // 4, 1)
+    registers = demand.registers(facts)
     saved_bytes = op.result_spec.size_bytes * (1 if still_written else 2)
     return Estimate(
         registers,

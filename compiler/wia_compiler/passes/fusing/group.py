@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
-from wia_compiler.passes.fusing.costs import words_of
+from wia_compiler.passes.fusing.costs import Demand, words_of
 from wia_compiler.passes.fusing.places import (
     Axes,
     Place,
@@ -44,6 +44,7 @@ class Group:
     members: dict[TensorOp, Place] = field(default_factory=dict[TensorOp, Place])
     before: set[TensorOp] = field(default_factory=set[TensorOp])
     live: list[int] = field(default_factory=list[int])
+    widest: int = 1
     passes: dict[TensorOp, frozenset[_Pass]] = field(
         default_factory=dict["TensorOp", "frozenset[_Pass]"]
     )
@@ -113,15 +114,17 @@ class Group:
                 self.members[member] = tuple(None if a is None else names[a] for a in each)
         return True
 
-    def words_with(self, op: TensorOp) -> int:
-        """Registers of 32 bits per point once the kernel also computes ``op``, its first op."""
+    def demand_with(self, op: TensorOp) -> Demand:
+        """What the kernel holds once it also computes ``op``, its first op."""
         held = max((self.live[n] for n in self._held_across(op)), default=0) + words_of(op.result)
-        return max(self.words, held, _words_at(op))
+        own = _demand_at(op)
+        words = max(self.demand.words, held, own.words)
+        return Demand(words, max(self.demand.widest, own.widest))
 
     @property
-    def words(self) -> int:
-        """Registers of 32 bits that the kernel takes per point of its domain."""
-        return max(self.live)
+    def demand(self) -> Demand:
+        """What the kernel holds at one point of its domain."""
+        return Demand(max(self.live), self.widest)
 
     def times_computed(self, op: TensorOp) -> int:
         """How often each element of ``op`` would be computed: once in each sweep that needs it."""
@@ -134,7 +137,9 @@ class Group:
         self.passes[op] = self._passes_of(op)
         self.position[op] = len(self.live)
         self.members[op] = place
-        self.live.append(_words_at(op))
+        own = _demand_at(op)
+        self.live.append(own.words)
+        self.widest = max(self.widest, own.widest)
         if before:
             self.before.add(op)
 
@@ -174,10 +179,11 @@ def users_of(op: TensorOp) -> list[TensorOp]:
     return list(dict.fromkeys(user for user in users if isinstance(user, TensorOp)))
 
 
-def _words_at(op: TensorOp) -> int:
-    """Registers while an op is computed: what it reads and its result."""
+def _demand_at(op: TensorOp) -> Demand:
+    """What is held while an op is computed: what it reads and its result."""
     values = [v for v in dict.fromkeys(op.arguments) if not isinstance(v.owner, ConstantOp)]
-    return sum(words_of(value) for value in (*values, op.result))
+    words = [words_of(value) for value in (*values, op.result)]
+    return Demand(sum(words), max(words))
 
 
 def _long(shape: Shape) -> list[int]:
