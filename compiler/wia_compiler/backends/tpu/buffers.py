@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import (
@@ -13,9 +13,10 @@ from xdsl.dialects.builtin import (
     StringAttr,
     i64,
 )
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
+from wia_compiler.dialects.location import merge_locations
 from wia_compiler.dialects.tpu.program import Memory
 
 _ELEMENT_BYTES: dict[Attribute, int] = {BFloat16Type(): 2, Float32Type(): 4}
@@ -28,8 +29,9 @@ class _Need:
     op: memref.AllocOp
     element: Attribute
     memory: Memory
-    rows: int
-    columns: int
+    rows: int = 1
+    columns: int = 1
+    users: list[Operation] = field(default_factory=list[Operation])
 
     @property
     def type(self) -> MemRefType[Attribute]:
@@ -45,22 +47,23 @@ class Buffers:
         self._block = block
         self._needs: dict[str, _Need] = {}
 
-    def bf16(self, name: str, rows: int, columns: int) -> SSAValue:
+    def bf16(self, name: str, shape: tuple[int, int], user: Operation) -> SSAValue:
         """A buffer whose tiles go to the array."""
-        return self._get(name, BFloat16Type(), "vmem", rows, columns)
+        return self._get(name, BFloat16Type(), "vmem", shape, user)
 
-    def f32(self, name: str, rows: int, columns: int) -> SSAValue:
+    def f32(self, name: str, shape: tuple[int, int], user: Operation) -> SSAValue:
         """A buffer whose tiles go to the vector unit."""
-        return self._get(name, Float32Type(), "vmem", rows, columns)
+        return self._get(name, Float32Type(), "vmem", shape, user)
 
-    def accumulators(self, name: str, rows: int, columns: int) -> SSAValue:
+    def accumulators(self, name: str, shape: tuple[int, int], user: Operation) -> SSAValue:
         """Sums under the array."""
-        return self._get(name, Float32Type(), "accumulators", rows, columns)
+        return self._get(name, Float32Type(), "accumulators", shape, user)
 
     def finish(self) -> None:
         """Give every buffer the size of its largest use and declare all at the top."""
         first = self._block.first_op
         for need in self._needs.values():
+            need.op.location = merge_locations(need.users)
             Rewriter.replace_value_with_new_type(need.op.memref, need.type)
             if first is None:
                 self._block.add_op(need.op)
@@ -77,14 +80,20 @@ class Buffers:
         )
 
     def _get(
-        self, name: str, element: Attribute, memory: Memory, rows: int, columns: int
+        self,
+        name: str,
+        element: Attribute,
+        memory: Memory,
+        shape: tuple[int, int],
+        user: Operation,
     ) -> SSAValue:
         need = self._needs.get(name)
         if need is None:
-            type = MemRefType(element, [rows, columns], memory_space=StringAttr(memory))
+            type = MemRefType(element, shape, memory_space=StringAttr(memory))
             op = memref.AllocOp([], [], type)
             op.attributes["slots"] = IntegerAttr(SLOTS, i64)
             op.memref.name_hint = name
-            need = self._needs[name] = _Need(op, element, memory, rows, columns)
-        need.rows, need.columns = max(need.rows, rows), max(need.columns, columns)
+            need = self._needs[name] = _Need(op, element, memory)
+        need.rows, need.columns = max(need.rows, shape[0]), max(need.columns, shape[1])
+        need.users.append(user)
         return need.op.memref

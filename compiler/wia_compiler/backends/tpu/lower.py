@@ -129,7 +129,7 @@ class _Lowering:
                 case ForOp():
                     self._loop(op)
                 case memref.AllocOp():
-                    self.values[op.memref] = self._sums()
+                    self.values[op.memref] = self._sums(op)
                 case ComputeOp():
                     self._leaf(op)
                 case _:
@@ -152,12 +152,13 @@ class _Lowering:
         else:
             self._map(leaf)
 
-    def _sums(self) -> SSAValue:
+    def _sums(self, op: memref.AllocOp) -> SSAValue:
         assert self.shape_leaf is not None
-        rows = extent_of(self.shape_leaf, self.axes.rows)
-        return self.buffers.accumulators(
-            "accumulators", rows, extent_of(self.shape_leaf, self.axes.columns)
-        )
+        shape = self._tile_shape(self.shape_leaf)
+        return self.buffers.accumulators("accumulators", shape, op)
+
+    def _tile_shape(self, leaf: ComputeOp) -> tuple[int, int]:
+        return extent_of(leaf, self.axes.rows), extent_of(leaf, self.axes.columns)
 
     def _is_on_chip(self, value: SSAValue) -> bool:
         return isinstance(value.owner, memref.AllocOp)
@@ -185,18 +186,18 @@ class _Lowering:
         self._add(SystolicExecuteOp(self.machine.size, accumulators), where)
 
     def _map(self, leaf: ComputeOp) -> None:
-        sizes = extent_of(leaf, self.axes.rows), extent_of(leaf, self.axes.columns)
+        shape = self._tile_shape(leaf)
         held: list[SSAValue] = []
         for number, value in enumerate(leaf.inputs):
             if self._is_on_chip(value):
                 held.append(self.values[value])
                 continue
             tensor, window = self._window(leaf, number, value, self.axes)
-            buffer = self.buffers.f32(_numbered("operand_buffer", number), *window.limits)
+            buffer = self.buffers.f32(_numbered("operand_buffer", number), window.limits, leaf)
             self._add(DmaInOp(buffer, tensor, window), _reader_location(leaf, number))
             held.append(buffer)
         body = VectorBody(
-            lambda number: self.buffers.f32(_numbered("output_buffer", number), *sizes),
+            lambda number: self.buffers.f32(_numbered("output_buffer", number), shape, leaf),
             lambda op, for_op: self._add(op, for_op.location),
         )
         results = body.run(leaf.body.block, held)
@@ -209,7 +210,7 @@ class _Lowering:
         """Bring an operand's tile to the buffer of that name, as bf16."""
         value = leaf.inputs[number]
         tensor, window = self._window(leaf, number, value, axes)
-        buffer = self.buffers.bf16(name, *window.limits)
+        buffer = self.buffers.bf16(name, window.limits, leaf)
         self._add(DmaInOp(buffer, tensor, window), leaf.location)
         return buffer
 

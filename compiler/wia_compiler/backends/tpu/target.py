@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -75,6 +76,7 @@ class TpuTarget:
         self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]
     ) -> tuple[Artifact, Sequence[Stage]]:
         """Assembly text, which is also what runs."""
+        start = time.perf_counter_ns()
         made = emit_assembly(module, context.kernel, context.source, arguments, self.machine)
         artifact = Artifact(
             self.name,
@@ -90,6 +92,7 @@ class TpuTarget:
             "machine",
             "tpu",
             made.text,
+            time_ns=time.perf_counter_ns() - start,
             summary=f"{lines} lines",
             line_spans=made.line_spans,
         )

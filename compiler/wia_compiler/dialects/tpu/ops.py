@@ -36,6 +36,7 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from wia_compiler.base.record import Family
 from wia_compiler.dialects.tpu.window import WindowSpec, parse_window, print_window
 
 
@@ -236,6 +237,18 @@ def memory_of(value: SSAValue) -> str | None:
     space = cast("MemRefType[Attribute]", value.type).memory_space
     return space.data if isinstance(space, StringAttr) else None
 
+
+FAMILIES: dict[str, Family] = {
+    DmaInOp.name: "movement",
+    StoreOutputOp.name: "movement",
+    LoadWeightsOp.name: "movement",
+    StreamInputOp.name: "movement",
+    SystolicExecuteOp.name: "contraction",
+    VectorAddOp.name: "elementwise",
+    ActivateOp.name: "elementwise",
+    VectorRoundOp.name: "elementwise",
+}
+"""What an op does, as a graph colours it."""
 
 Tpu = Dialect(
     "tpu",

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import IndexType
 
 from wia_compiler.base.record import Family
 from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.dialects.tpu.ops import FAMILIES as TPU_FAMILIES
 from wia_compiler.dialects.wia.ops import ConstantOp, DeclareOp, FusedOp, TensorOp, label_of
 
 _LEAF_FAMILIES: dict[str, Family] = {
@@ -42,6 +43,8 @@ def _family_of_name(op: Operation) -> Family:
         return "loop"
     if op.name in _MOVES:
         return "movement"
+    if op.name in TPU_FAMILIES:
+        return TPU_FAMILIES[op.name]
     computes = op.name.startswith(_ARITHMETIC) and not is_index_arithmetic(op)
     return "elementwise" if computes and op.name != "arith.constant" else "other"
 
