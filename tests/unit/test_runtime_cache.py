@@ -115,7 +115,7 @@ def test_flipped_bytes_are_noticed_and_healed(folder, name):
     add_in_new_process(compiler).build(A, A)
     (path,) = (p for p in entry_files(folder) if p.name == name)
     whole = path.read_bytes()
-    for position in range(0, len(whole), max(1, len(whole) // 40)):
+    for position in range(0, len(whole), max(1, len(whole) // 12)):
         path.write_bytes(damaged(whole, position))
         build = add_in_new_process(compiler).build(A, A)
         assert build.cache.hit == "miss", f"byte {position} of {name} was trusted"

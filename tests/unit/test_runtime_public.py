@@ -107,4 +107,4 @@ def test_a_kernel_shows_its_parameters_to_pythons_tools():
     for unusual in (program.l, program.m, program.o):
         assert str(inspect.signature(unusual)) == "(*arrays, out=None)"
     assert program.k.__name__ == "k"
-    assert program._ipython_key_completions_() == ["k", "l"]
+    assert program._ipython_key_completions_() == ["k", "l", "m", "o"]
