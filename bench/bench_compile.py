@@ -173,9 +173,10 @@ def _process(script: str) -> float:
         [sys.executable, "-c", f"{text}print(time.perf_counter() - t)"],
         capture_output=True,
         text=True,
-        check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
     )
+    if done.returncode != 0:
+        raise SystemExit(done.stderr)
     return float(done.stdout)
 
 
