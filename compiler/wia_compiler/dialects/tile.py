@@ -179,6 +179,7 @@ class ComputeOp(IRDLOperation):
     * ``padded`` names inputs that read as 0 where an index lies outside the memref.
     * the body takes one scalar per input and, for reduce, contract and window, one per output (what
       the output holds now); a map or copy body takes inputs only. A map leaf without inputs fills.
+    * a contract or window leaf before scheduling has two inputs, read from memory as they are.
     * an output of a folding leaf is yielded by one op that combines what it held with an element
       (``arith.addf %sum, %x``): that op is also how two partial results are combined.
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith
+from xdsl.ir import BlockArgument
 from xdsl.ir.affine import AffineExpr
 
 from wia_compiler.dialects.tile import LeafKind
@@ -86,6 +87,8 @@ def _fold_leaf(nest: AnchoredNest, op: TensorOp, domain: Domain, register: Regis
     if domain.padded:
         _pad(reading.inputs, op, domain)
     body = reading.body
+    if not all(isinstance(value, BlockArgument) for value in reading.roots):
+        raise NotOneNest("a contraction reads arrays, not values computed on the way")
     reading.at(op)
     wide = accumulator_of(op)
     dtype = spec_of(op.arguments[0].type).dtype
