@@ -21,19 +21,29 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from wia_compiler.backends.gpu.index import Atom, Index
+from wia_compiler.passes.tile_rewrites import scope_of
 
 OpT = TypeVar("OpT", bound=Operation)
 Key = tuple[object, ...]
 
 
+Element = tuple[SSAValue, tuple[int, ...]]
+
+
 class Builder:
-    """Appends ops to the innermost open block, each with the current ``location``."""
+    """Appends ops to the innermost open block, each with the current ``location``.
+
+    What an element of a register buffer holds is remembered where it is certain, so that straight
+    code passes values on instead of storing and loading them.
+    """
 
     def __init__(self, block: Block, location: LocationAttr | None = None):
         self.location: LocationAttr = location or UnknownLoc()
         self._entry = block
         self._blocks = [block]
         self._known: list[dict[Key, SSAValue]] = [{}]
+        self._held: list[dict[Element, SSAValue]] = [{}]
+        self._written: list[set[SSAValue]] = [set()]
 
     def add(self, op: OpT, location: LocationAttr | None = None) -> OpT:
         """Append an op."""
@@ -60,15 +70,24 @@ class Builder:
         return value
 
     @contextmanager
-    def inside(self, block: Block) -> Iterator[None]:
-        """Append to ``block`` for a while."""
+    def inside(self, block: Block, *, repeats: bool = False) -> Iterator[None]:
+        """Append to ``block`` for a while; ``repeats`` says that it may run more than once."""
         self._blocks.append(block)
         self._known.append({})
+        # In a loop a register may hold what an earlier turn left there.
+        self._held.append({} if repeats else dict(self._held[-1]))
+        self._written.append(set())
         try:
             yield
         finally:
             self._blocks.pop()
             self._known.pop()
+            self._held.pop()
+            written = self._written.pop()
+            self._written[-1] |= written
+            held = self._held[-1]
+            for element in [each for each in held if each[0] in written]:
+                del held[element]
 
     def number(self, value: int | float, type: Attribute) -> SSAValue:
         """A constant of an integer, index or float type."""
@@ -166,11 +185,21 @@ class Builder:
 
     def load(self, buffer: SSAValue, indices: Sequence[Index]) -> SSAValue:
         """Read one element."""
-        return self.add(memref.LoadOp.get(buffer, [self.index(each) for each in indices])).res
+        element = _register_element(buffer, indices)
+        if element is not None and element in self._held[-1]:
+            return self._held[-1][element]
+        value = self.add(memref.LoadOp.get(buffer, [self.index(each) for each in indices])).res
+        if element is not None:
+            self._held[-1][element] = value
+        return value
 
     def store(self, value: SSAValue, buffer: SSAValue, indices: Sequence[Index]) -> None:
         """Write one element."""
         self.add(memref.StoreOp.get(value, buffer, [self.index(each) for each in indices]))
+        self._written[-1].add(buffer)
+        element = _register_element(buffer, indices)
+        if element is not None:
+            self._held[-1][element] = value
 
     def when(self, condition: SSAValue | None, body: Callable[[], None]) -> None:
         """Run ``body`` where the condition holds; always where it is ``None``."""
@@ -212,10 +241,17 @@ class Builder:
         block = Block(arg_types=[IndexType(), *(value.type for value in carried)])
         low = first if first is not None else self.number(0, IndexType())
         high, by = self.number(count, IndexType()), self.number(step, IndexType())
-        with self.inside(block):
+        with self.inside(block, repeats=True):
             values = body(block.args[0], block.args[1:])
             self.add(scf.YieldOp(*values))
         return self.add(scf.ForOp(low, high, by, list(carried), block)).results
+
+
+def _register_element(buffer: SSAValue, indices: Sequence[Index]) -> Element | None:
+    """The element, where it is one of a register buffer at a position known here."""
+    if scope_of(buffer) != "register" or not all(each.is_constant for each in indices):
+        return None
+    return buffer, tuple(each.constant for each in indices)
 
 
 def element_type(buffer: SSAValue) -> Attribute:

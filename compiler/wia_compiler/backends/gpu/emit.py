@@ -138,7 +138,9 @@ def ptx_line_spans(ptx: str, spans: Mapping[tuple[int, int], tuple[Span, ...]]) 
         if line.startswith((".visible", "}")):
             current = ()
         elif match := _LOC.match(line):
-            current = spans.get((int(match[1]), int(match[2])), ())
+            place = (int(match[1]), int(match[2]))
+            # Line 0 marks what LLVM moved or joined: it serves the statement it stands in.
+            current = spans.get(place, ()) if place[0] else current
         elif current and _INSTRUCTION.match(line):
             found[number] = current
     return found

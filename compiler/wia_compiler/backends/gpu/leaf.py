@@ -131,7 +131,14 @@ class Leaf:
         if op in self._fused:
             self._multiply_add(op, mapping)
             return
-        self.builder.add(op.clone(mapping), op.location)
+        # Bodies are pure: the same op on the same values, from the same place of the source, is
+        # computed once. (Leaves recompute what they could have read from one another.)
+        operands = tuple(mapping.get(operand, operand) for operand in op.operands)
+        key = (op.name, operands, tuple(op.properties.items()), id(op.location))
+        result = self.builder.once(
+            key, lambda: self.builder.add(op.clone(mapping), op.location).results[0]
+        )
+        mapping[op.results[0]] = result
 
     def _multiply_add(self, op: Operation, mapping: dict[SSAValue, SSAValue]) -> None:
         product = self._fused[op]

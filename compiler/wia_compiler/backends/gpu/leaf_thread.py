@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from math import prod
 
 from xdsl.ir import SSAValue
 
@@ -12,6 +13,9 @@ from wia_compiler.backends.gpu.leaf import Leaf
 
 MAX_STRAIGHT_POINTS = 256
 LOOP_UNROLL = 4
+"""Copies of a short loop body in one turn: enough independent loads to overlap."""
+SHORT_BODY = 8
+"""Points up to which a body is short."""
 
 
 def lower_thread_leaf(leaf: Leaf, *, stores_if: SSAValue | None = None) -> None:
@@ -19,12 +23,14 @@ def lower_thread_leaf(leaf: Leaf, *, stores_if: SSAValue | None = None) -> None:
 
     Axes that pick an element of a register buffer are unrolled, so that the element has a name
     instead of an address. Others are unrolled from the innermost outwards while straight code stays
-    under 256 points; what is left becomes loops, the innermost of them in steps of four points.
+    under 256 points; what is left becomes loops, the innermost of them in steps of four points where
+    its body is short.
     ``stores_if`` is asked before writing to memory that other threads share.
     """
     straight = _straight_axes(leaf)
     looped = [axis for axis in range(len(leaf.sizes)) if not straight[axis]]
     axes: list[Index] = [Index()] * len(leaf.sizes)
+    points = prod(size for size, used in zip(leaf.sizes, straight, strict=True) if used)
 
     def nest(depth: int) -> None:
         if depth == len(looped):
@@ -36,8 +42,8 @@ def lower_thread_leaf(leaf: Leaf, *, stores_if: SSAValue | None = None) -> None:
             axes[axis] = position
             nest(depth + 1)
 
-        innermost = depth == len(looped) - 1
-        each_position(leaf, leaf.sizes[axis], LOOP_UNROLL if innermost else 1, body)
+        unrolled = depth == len(looped) - 1 and points <= SHORT_BODY
+        each_position(leaf, leaf.sizes[axis], LOOP_UNROLL if unrolled else 1, body)
 
     nest(0)
 

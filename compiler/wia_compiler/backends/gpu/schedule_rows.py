@@ -18,8 +18,8 @@ from wia_compiler.passes.tile_rewrites import axis_of, leaves_of, set_leaf_level
 
 TINY_ROW = 8
 """Rows up to this long leave most of a warp idle: a thread takes one."""
-WARP_ROW = 1024
-"""Rows up to this long are a warp's: 32 elements a lane. Longer ones are a block's."""
+WARP_ROW = 512
+"""Rows up to this long are a warp's: 16 elements a lane. Longer ones are a block's."""
 WARPS_PER_BLOCK = 4
 REGISTERS = 128
 """Enough for the elements a thread keeps in f64; ptxas would rather spill a few at 48."""
@@ -31,7 +31,7 @@ def schedule_rows(nest: FuncOp, architecture: Architecture) -> Choice:
     """Choose by the length of a row, the number of rows and how they lie in memory.
 
     A row whose elements are neighbours in memory is read by consecutive lanes: a warp a row up to
-    1024 elements, a block a row above, and one block for a reduction to a single value. Where it is
+    512 elements, a block a row above, and one block for a reduction to a single value. Where it is
     the rows that are neighbours (a sum over the first axis), and there are enough of them, each
     thread folds one and neighbouring threads read neighbours.
     """
