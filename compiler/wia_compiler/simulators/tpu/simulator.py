@@ -16,6 +16,7 @@ from wia_compiler.simulators.tpu.core import Core
 from wia_compiler.simulators.tpu.counters import LineCounts
 from wia_compiler.simulators.tpu.memory import Array, HbmTensor, MemoryFault, Ring
 from wia_compiler.simulators.tpu.reader import read_program
+from wia_compiler.simulators.tpu.short_form import expand_short_form, is_short_form
 
 
 class TpuFault(TargetError):
@@ -48,11 +49,14 @@ def run(
     """Run assembly ``text`` on arrays in HBM, by the names its ``.hbm`` lines declare.
 
     Inputs are read, outputs written in place; both have exactly the declared shape and dtype, any
-    strides. ``CompileError`` for a text that is wrong, ``ArgumentError`` for arrays that do not
-    fit it, ``TpuFault`` where the run reads poison or leaves its memory. With
-    ``weight_double_buffer`` the next tile of weights is loaded while the current one works.
+    strides. The chapter's four lines run as it writes them (``short_form``). ``CompileError`` for
+    a text that is wrong, ``ArgumentError`` for arrays that do not fit it, ``TpuFault`` where the
+    run reads poison or leaves its memory. With ``weight_double_buffer`` the next tile of weights
+    is loaded while the current one works.
     """
     source = Source(text, name)
+    if is_short_form(text):
+        source = Source(expand_short_form(source, tensors, machine), name)
     program = read_program(source, machine)
     hbm = {tensor.name: _bind(tensor, tensors) for tensor in program.tensors}
     unknown = [each for each in tensors if each not in hbm]
