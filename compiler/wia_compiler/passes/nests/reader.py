@@ -132,18 +132,22 @@ class LeafReading:
         if known is not None:
             return known
         reader = self.reader
-        if isinstance(value.owner, ConstantOp):
-            self.at(value.owner)
-            return self.body.constant(value.owner.number, spec_of(value.type).dtype)
-        if value in reader.group.numbers:
-            return self.body.constant(reader.group.numbers[value], spec_of(value.type).dtype)
         if value in reader.anchors:
             made = self._anchor(reader.anchors[value], index)
+        elif value in reader.views:
+            made = self.access(Access(reader.views[value], index), value.name_hint)
         else:
-            array = reader.views[value]
-            made = self.access(Access(array, index), value.name_hint)
+            return self._number(value)
         self._values[value, index] = made
         return made
+
+    def _number(self, value: SSAValue) -> SSAValue:
+        """A constant of the group, or a number that it is given."""
+        dtype = spec_of(value.type).dtype
+        if isinstance(value.owner, ConstantOp):
+            self.at(value.owner)
+            return self.body.constant(value.owner.number, dtype)
+        return self.body.constant(self.reader.group.numbers[value], dtype)
 
     def values_at(self, index: Index) -> list[SSAValue]:
         """The values that the body computes at an index."""
