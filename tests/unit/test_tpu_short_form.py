@@ -48,6 +48,7 @@ def test_the_chapters_text_multiplies(m, k, n) -> None:
     [
         (("A,", "Q,"), (3, 4, 5), "no array 'Q' was passed in", "Q"),
         (("128x128\n", "64x64\n"), (3, 4, 5), "the array is 128x128, found '64x64'", "64x64"),
+        (("systolic_execute 128x128", ""), (3, 4, 5), "nothing was executed before", "C"),
         (("", ""), (129, 4, 5), "A is 129x4, the array holds 128x128", "A"),
         (
             ("store_output C,", "store_outputs C,"),

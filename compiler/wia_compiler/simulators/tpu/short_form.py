@@ -110,15 +110,13 @@ class _Expansion:
         return "\n".join([head, *declared, *self.buffers.values(), *self.code, ""])
 
     def _execute(self, size: Field) -> None:
+        self.executed = len(self.code)
         if size.text != self.machine.size:
             raise Fault(f"the array is {self.machine.size}, found {size.text!r}", size.span)
-        self.executed = len(self.code)
 
     def _store(self, name: Field, buffer: str, window: str, columns: int) -> None:
         if self.executed is None:
-            raise Fault(
-                "nothing was executed before the store", name.span, "systolic_execute first"
-            )
+            raise Fault("nothing was executed before", name.span, "systolic_execute first")
         self.roles[name.text] = "output"
         self.buffers[buffer] = f".accumulators {buffer} {max(1, columns)}x{self.machine.columns}"
         # Only now it is known where the sums go, and how many there are.
