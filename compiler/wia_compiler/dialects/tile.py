@@ -19,6 +19,7 @@ extent 0, and axes of size 1 have no loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Literal, Self, cast, get_args
 
 from xdsl.dialects.builtin import (
@@ -88,8 +89,8 @@ class ForOp(IRDLOperation):
             properties={
                 "axis": StringAttr(axis),
                 "level": StringAttr(level),
-                "extent": IntegerAttr(extent, i64),
-                "step": IntegerAttr(step, i64),
+                "extent": _integer(extent),
+                "step": _integer(step),
             },
             regions=[body],
         )
@@ -410,8 +411,14 @@ def hint_of(axis: str) -> str:
     return axis.replace(".", "")
 
 
+@cache
+def _integer(value: int) -> IntegerAttr[IntegerType]:
+    """An attribute is immutable, and making one is slow: each number has one."""
+    return IntegerAttr(value, i64)
+
+
 def _integers(values: Sequence[int]) -> ArrayAttr[IntegerAttr[IntegerType]]:
-    return ArrayAttr([IntegerAttr(value, i64) for value in values])
+    return ArrayAttr([_integer(value) for value in values])
 
 
 Tile = Dialect("tile", [ForOp, ComputeOp, YieldOp], [])

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from xdsl.dialects.builtin import ArrayAttr, IntAttr, MemRefType, StridedLayoutAttr
 from xdsl.ir import Attribute, SSAValue
@@ -28,7 +29,7 @@ class View:
         """Product of the sizes."""
         return math.prod(self.shape)
 
-    @property
+    @cached_property
     def type(self) -> MemRefType[Attribute]:
         """The memref type of the view."""
         return memref_type(self.shape, self.strides, self.dtype)
