@@ -142,10 +142,30 @@ def test_keywords_and_positions_agree(program):
 
 
 def test_remembered_kinds_are_bounded(program, monkeypatch):
-    from wia_compiler.runtime import kernel as kernel_module
+    from wia_compiler.runtime import fast_call, kernel
 
-    monkeypatch.setattr(kernel_module, "MAX_KINDS", 3)
+    monkeypatch.setattr(fast_call, "MAX_KINDS", 3)
+    monkeypatch.setattr(kernel, "MAX_KINDS", 3)
     for size in range(1, 10):
         for _ in range(2):
             np.testing.assert_array_equal(program.add(A[:size], A[:size]), A[:size] * 2)
     assert len(program.add._fast) <= 3 and len(program.add._builds) <= 3
+
+
+def test_builds_called_again_are_as_short_and_as_strict(program, monkeypatch):
+    from wia_compiler.runtime import build as build_module
+
+    build = program.add.build(A, A)
+    np.testing.assert_array_equal(build(A, A), A * 2)
+
+    def unexpected(*arguments):
+        raise AssertionError("the long way")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(build_module, "read_arguments", unexpected)
+        np.testing.assert_array_equal(build(A + 1, A), A * 2 + 1)
+    with pytest.raises(ArgumentError, match="this was built for"):
+        build(A[:8], A[:8])
+    # Copied into the layout that it was built for, each time.
+    for _ in range(2):
+        np.testing.assert_array_equal(build(A[::-1], A), A[::-1] + A)

@@ -16,6 +16,7 @@ from wia_compiler.base.signature import KernelSignature
 from wia_compiler.passes.target import ArraySpec, Artifact, Executable, Target
 from wia_compiler.runtime.arguments import Arguments, read_arguments
 from wia_compiler.runtime.built import LoadedKernel
+from wia_compiler.runtime.fast_call import FastCalls, kind_of
 from wia_compiler.runtime.launch import PreparedCall, prepare_call
 from wia_compiler.runtime.session import CacheReport, KernelUnit
 from wia_compiler.runtime.specs import Spec
@@ -35,6 +36,7 @@ class Build:
     def __init__(self, unit: KernelUnit, loaded: LoadedKernel, cache: CacheReport):
         self._unit = unit
         self._loaded = loaded
+        self._fast = FastCalls()
         self.cache = cache
 
     @property
@@ -160,10 +162,18 @@ class Build:
             out=out,
         )
 
-    def __call__(self, *arrays: Any, out: object = None, **keywords: Any) -> Any:
+    def __call__(self, *arrays: Any, out: Any = None, **keywords: Any) -> Any:
         """Run on arrays of the shapes and dtypes it was built for; gives what the kernel gives."""
+        kind = kind_of(arrays, out)
+        fast = None if keywords else self._fast.get(kind)
+        if fast is not None:
+            result = fast(arrays, out)
+            if result is not None:
+                return result
         call = self.prepare(*arrays, out=out, **keywords)
         call.execute()
+        if not keywords:
+            self._fast.learn(kind, self, arrays, out, call)
         return call.finish()
 
     def profile(self, *arrays: Any, **keywords: Any) -> Profile:

@@ -9,16 +9,21 @@ whether ``out=`` can be written.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wia_compiler.runtime.arguments import scalar_dtype
-from wia_compiler.runtime.build import Build
+from wia_compiler.runtime.launch import PreparedCall
 from wia_compiler.runtime.scalars import scalar_array
 
+if TYPE_CHECKING:
+    from wia_compiler.runtime.build import Build
+
 Array = NDArray[Any]
+# Kinds of arguments remembered at once; past this the memory starts anew.
+MAX_KINDS = 1024
 
 
 class FastCall:
@@ -62,23 +67,48 @@ def kind_of(arguments: Sequence[Any], out: object) -> tuple[Any, ...]:
     return tuple(kinds)
 
 
-def fast_call(
-    build: Build, arguments: Sequence[Any], used: Sequence[Array], out: object, written: Array
-) -> FastCall | None:
-    """The short way for calls like this one, ``None`` where there is none.
+class FastCalls:
+    """The kinds of calls that were made before, each with its short way."""
 
-    ``used`` are the arrays that the kernel read and ``written`` its first output: only calls that
-    took every array as it came can be shortened.
-    """
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], FastCall] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, kind: tuple[Any, ...]) -> FastCall | None:
+        """The short way for calls of that kind, ``None`` where there is none yet."""
+        return self._known.get(kind)
+
+    def learn(
+        self,
+        kind: tuple[Any, ...],
+        build: Build,
+        arguments: Sequence[Any],
+        out: object,
+        call: PreparedCall,
+    ) -> None:
+        """Remember a call that was just prepared, where calls like it can be shortened."""
+        if kind in self._known or not _can_be_shortened(build, arguments, out, call):
+            return
+        if len(self._known) >= MAX_KINDS:
+            self._known.clear()
+        self._known[kind] = FastCall(build, len(arguments))
+
+
+def _can_be_shortened(
+    build: Build, arguments: Sequence[Any], out: object, call: PreparedCall
+) -> bool:
+    """Whether every array was taken as it came, so that equal kinds need no conversion."""
     inputs = build.signature.inputs
     if any(parameter.role == "inout" for parameter in inputs):
-        return None
-    if out is not None and (out is not written or len(build.outputs) != 1):
-        return None
-    for parameter, argument, array in zip(inputs, arguments, used, strict=False):
-        if parameter.role != "scalar" and (argument is not array or type(array) is not np.ndarray):
-            return None
-    return FastCall(build, len(arguments))
+        return False
+    if out is not None and (out is not call.outputs[0] or len(build.outputs) != 1):
+        return False
+    return all(
+        parameter.role == "scalar" or (argument is array and type(array) is np.ndarray)
+        for parameter, argument, array in zip(inputs, arguments, call.inputs, strict=False)
+    )
 
 
 def _converter(build: Build, count: int) -> Callable[[Sequence[Any]], tuple[Array, ...]] | None:

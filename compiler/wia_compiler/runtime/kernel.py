@@ -11,7 +11,7 @@ from wia_compiler.passes.target import Target
 from wia_compiler.runtime.arguments import array_specs, read_arguments, read_specs
 from wia_compiler.runtime.binding import python_signature
 from wia_compiler.runtime.build import Build
-from wia_compiler.runtime.fast_call import FastCall, fast_call, kind_of
+from wia_compiler.runtime.fast_call import MAX_KINDS, FastCalls, kind_of
 from wia_compiler.runtime.launch import PreparedCall
 from wia_compiler.runtime.session import KernelUnit, Session
 from wia_compiler.runtime.specs import Spec
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from wia_compiler.profiler.profile import Profile
 
 DEFAULT_TARGET = "cpu"
-# Kinds of arguments that one kernel remembers; past this it starts anew.
-MAX_KINDS = 1024
 
 
 class Kernel:
@@ -33,7 +31,7 @@ class Kernel:
         self._target_name = target
         self._target: Target | None = None
         self._builds: dict[tuple[Spec, ...], Build] = {}
-        self._fast: dict[tuple[Any, ...], FastCall] = {}
+        self._fast = FastCalls()
         # What help() and a notebook's tooltips show.
         self.__name__ = unit.signature.name
         self.__signature__ = python_signature(unit.signature)
@@ -102,8 +100,7 @@ class Kernel:
             if result is not None:
                 return result
         call, build = self._call(arrays, out, keywords)
-        if fast is None:
-            self._remember(kind, fast_call(build, arrays, call.inputs, out, call.outputs[0]))
+        self._fast.learn(kind, build, arrays, out, call)
         return call.finish()
 
     def profile(self, *arrays: Any, target: str | None = None, **keywords: Any) -> Profile:
@@ -131,12 +128,6 @@ class Kernel:
             self._builds.clear()
         self._builds[specs] = self._build(specs)
         return self._builds[specs]
-
-    def _remember(self, kind: tuple[Any, ...], fast: FastCall | None) -> None:
-        if fast is not None:
-            if len(self._fast) >= MAX_KINDS:
-                self._fast.clear()
-            self._fast[kind] = fast
 
     def _build(self, specs: Sequence[Spec]) -> Build:
         arguments = array_specs(self.signature, specs)
