@@ -47,6 +47,7 @@ def program_bundle(program: Any) -> Any:
 
 def profile_bundle(profile: Any) -> Any:
     """A profile shows its roofline and all its numbers."""
-    from wia_notebook.chart import RooflineChart
+    from wia_notebook.measure import roofline_of
+    from wia_notebook.views.static_html import roofline_html
 
-    return {**RooflineChart.of(profile)._repr_mimebundle_(), "text/plain": str(profile)}
+    return {"text/html": roofline_html(roofline_of(profile)), "text/plain": str(profile)}

@@ -249,15 +249,15 @@ def roofline_figure(roofline: Roofline) -> dict[str, Any]:
     axis = {"type": "log", "gridcolor": "rgba(128,128,128,.25)", "zeroline": False}
     layout: Mapping[str, Any] = {
         "title": {"text": escape(f"{roofline.kernel}: {roofline.headline}")},
-        "height": 380,
+        "height": 420,
         "autosize": True,
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"color": "#7b8494"},
-        "margin": {"l": 64, "r": 20, "t": 48, "b": 48},
-        "legend": {"orientation": "h", "y": -0.2},
-        "xaxis": axis | {"title": {"text": "FLOP per byte"}},
-        "yaxis": axis | {"title": {"text": "FLOP/s"}, "exponentformat": "SI"},
+        "margin": {"l": 64, "r": 20, "t": 48, "b": 100},
+        "legend": {"orientation": "h", "y": -0.28},
+        "xaxis": axis | {"title": {"text": "FLOP per byte"}, "dtick": 1},
+        "yaxis": axis | {"title": {"text": "FLOP/s"}, "tickformat": "~s", "dtick": 1},
     }
     return {"data": traces, "layout": layout, "config": {"responsive": True}}
 

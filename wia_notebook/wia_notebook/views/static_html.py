@@ -136,11 +136,10 @@ def _fusion(exhibit: Exhibit, drawn: dict[str, StagePictures], show: Show) -> li
         plan = drawn[stage.name].plan
         assert plan is not None
         title = ribbon.title(stage.name)
-        parts += [
-            _shown(plan, f"before {title}", show),
-            _shown(drawn[stage.name].graph, f"after {title}", show),
-            decisions.decisions_html(stage.decisions),
-        ]
+        before = _shown(plan, f"before {title}", show)
+        after = _shown(drawn[stage.name].graph, f"after {title}", show)
+        parts.append(f"<table><tbody><tr><td>{before}</td><td>{after}</td></tr></tbody></table>")
+        parts.append(decisions.decisions_html(stage.decisions))
     return parts
 
 

@@ -43,7 +43,7 @@ function header(view, model) {
     ? h("select", { class: "kernel", "aria-label": "kernel", onchange: (event) => view.send({ type: "kernel", kernel: event.target.value }) }, data.kernels.map((kernel) => h("option", { selected: kernel === data.kernel }, kernel)))
     : h("b", { class: "kernel" }, data.kernel);
   const targets = h("div", { class: "seg", role: "radiogroup", "aria-label": "target" }, data.targets.map((target) =>
-    h("button", { type: "button", role: "radio", "aria-checked": String(target === data.target), tabindex: target === data.target ? "0" : "-1", class: target === data.target ? "on" : "", onclick: () => target !== data.target && view.send({ type: "target", target }) }, targetTitle(target))));
+    h("button", { type: "button", role: "radio", "aria-checked": String(target === data.target), tabindex: target === data.target ? "0" : "-1", class: target === data.target ? "on" : "", title: targetHelp(target), onclick: () => target !== data.target && view.send({ type: "target", target }) }, targetTitle(target))));
   targets.addEventListener("keydown", (event) => {
     if (event.key.startsWith("Arrow")) event.stopPropagation();
     const buttons = [...targets.children], step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -53,7 +53,8 @@ function header(view, model) {
   return h("header", { class: "wia-head" }, name, h("span", { class: "sig" }, data.signature), data.origin ? h("span", { class: "pill g" }, data.origin) : null, data.targets.length > 1 ? targets : null, run);
 }
 
-const targetTitle = (target) => ({ cpu: "CPU", "tpu:spec": "TPU" })[target] ?? target.replace("gpu:", "GPU ").replace("tpu:", "TPU ").replace("npu", "NPU");
+const targetTitle = (target) => ({ cpu: "CPU", "tpu:spec": "TPU" })[target] ?? target.replace("gpu:", "").replace("tpu:", "TPU ").replace("npu", "NPU");
+const targetHelp = (target) => target.replace(/^gpu:(.*)/, "NVIDIA GPU, $1").replace(/^cpu$/, "this machine's processor").replace(/^tpu:(.*)/, "systolic array, $1");
 
 function tabBar(view, search) {
   const bar = h("div", { class: "tabs", role: "tablist", "aria-label": "views" }, Object.entries(TABS).map(([name, [title]]) =>
