@@ -39,4 +39,3 @@ class BareTarget:
     def load(self, artifact: Artifact) -> Any:
         """Cannot run."""
         raise NotImplementedError
-

@@ -8,7 +8,22 @@ def specials(dtype: str) -> np.ndarray:
     """Signed zeros, ends of the range, subnormals, infinities and NaN of a dtype."""
     row = DTYPES[dtype]
     if row.is_float:
-        values = [0.0, -0.0, 1.0, -1.0, 0.5, 3.1, -2.75, 8, 1e-7, -6e-8, 6e4, np.inf, -np.inf, np.nan]
+        values = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            3.1,
+            -2.75,
+            8,
+            1e-7,
+            -6e-8,
+            6e4,
+            np.inf,
+            -np.inf,
+            np.nan,
+        ]
         with np.errstate(all="ignore"):
             return np.array(values, np.float64).astype(row.numpy)
     if row.is_integer:

@@ -1,4 +1,4 @@
-"""Compares the output of a pass with the ``CHECK`` lines beside its input, as LLVM's FileCheck does.
+"""Compares the output of a pass with the ``CHECK`` lines beside its input, as FileCheck does.
 
 ``CHECK: text`` finds the text further down, ``CHECK-NEXT: text`` on the very next line,
 ``CHECK-SAME: text`` on the same line, ``CHECK-NOT: text`` nowhere before the next match, and
@@ -45,7 +45,7 @@ def checks_of(expected: str) -> list[Check]:
 
 
 def check(output: str, expected: str) -> int:
-    """Raise ``CheckFailure`` where ``output`` is not what ``expected`` says; the number of checks."""
+    """How many checks held; ``CheckFailure`` where ``output`` is not what they say."""
     checks = checks_of(expected)
     if not checks:
         raise CheckFailure("no CHECK line: a test that cannot fail")

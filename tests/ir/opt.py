@@ -2,10 +2,10 @@
 
 ``// RUN: wia-opt --infer-shapes=A:4x8xf32,B:8xf32 --fusion %s | filecheck %s``
 
-A pass is named as its file is, with dashes (``fold_constants.py`` is ``--fold-constants``); those of
-a target have its folder before them (``--cpu/schedule``). ``--facts=register_capacity=8`` changes
-facts of the target, ``--kernel=f`` names the kernel (else the last function), ``--decisions`` prints
-decisions instead of IR. ``not wia-opt …`` expects an error and prints it.
+A pass is named as its file is, with dashes (``fold_constants.py`` is ``--fold-constants``); those
+of a target have its folder before them (``--cpu/schedule``). ``--facts=register_capacity=8``
+changes facts of the target, ``--kernel=f`` names the kernel (else the last function),
+``--decisions`` prints decisions instead of IR. ``not wia-opt …`` expects an error and prints it.
 """
 
 import dataclasses
@@ -14,6 +14,8 @@ import inspect
 import re
 import shlex
 
+from bare_target import BARE_FACTS
+from building import specs
 from wia_compiler.base.errors import WiaError
 from wia_compiler.base.source import Source
 from wia_compiler.dialects.text import parse_ir, print_ir
@@ -22,9 +24,6 @@ from wia_compiler.passes.kernel_function import functions_of
 from wia_compiler.passes.pipeline import high_passes
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import ParseError, VerifyException
-
-from bare_target import BARE_FACTS
-from building import specs
 
 _RUN = re.compile(r"//\s*RUN:(?P<command>.*)$", re.MULTILINE)
 

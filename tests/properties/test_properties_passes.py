@@ -25,6 +25,9 @@ BINARY = ("add", "sub", "mul", "div", "floordiv", "mod", "pow", "min", "max")
 COMPARISON = ("eq", "ne", "lt", "le", "gt", "ge")
 FOLDS = ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_mean")
 ROWS = ("softmax", "layer_norm", "rms_norm")
+ELEMENTWISE = ("unary", "binary", "binary", "composite", "comparison", "where", "cast", "clamp")
+MOVEMENT = ("transpose", "permute", "reshape", "broadcast")
+KINDS = (*ELEMENTWISE, *MOVEMENT, "fold", "rows", "matmul")
 NUMBERS = (0, 1, 2, -1, 8, 0.0, -0.0, 1.0, 2.0, 0.5, 3.0)
 SHAPES = ("", "4x", "3x4x", "4x4x", "3x1x", "1x", "2x3x4x", "0x4x")
 
@@ -39,7 +42,7 @@ SETTINGS = settings(
 
 @dataclass
 class Growing:
-    """A kernel in the making; ops are tried on values that exist, and left out where they do not fit."""
+    """A kernel in the making; ops are tried on values made so far, and left out if refused."""
 
     draw: st.DrawFn
     builder: Builder
@@ -70,12 +73,7 @@ class Growing:
 
     def step(self) -> None:
         """Add one op, if its rule takes the operands."""
-        kind = self.draw(
-            st.sampled_from(
-                ("unary", "binary", "binary", "composite", "comparison", "where", "fold", "rows")
-                + ("matmul", "transpose", "permute", "reshape", "broadcast", "cast", "clamp")
-            )
-        )
+        kind = self.draw(st.sampled_from(KINDS))
         x = self.pick()
         attributes: dict[str, object] = {}
         operands: list[SSAValue] | dict[str, SSAValue] = [x]
@@ -105,16 +103,24 @@ class Growing:
                 attributes["dtype"] = self.draw(st.sampled_from(list(DTYPES)))
             case "reshape":
                 name = "reshape"
-                attributes["shape"] = self.draw(st.sampled_from(((-1,), (4, -1), (1, -1, 1), (2, -1))))
+                attributes["shape"] = self.draw(
+                    st.sampled_from(((-1,), (4, -1), (1, -1, 1), (2, -1)))
+                )
             case "broadcast":
-                name, attributes["shape"] = "broadcast", self.draw(st.sampled_from(((3, 4), (2, 3, 4))))
+                name, attributes["shape"] = (
+                    "broadcast",
+                    self.draw(st.sampled_from(((3, 4), (2, 3, 4)))),
+                )
             case _:
                 name = kind
                 attributes = {"dims": (1, 0)} if kind == "permute" else {}
         self.add(name, operands, attributes)
 
     def add(
-        self, name: str, operands: list[SSAValue] | dict[str, SSAValue], attributes: dict[str, object]
+        self,
+        name: str,
+        operands: list[SSAValue] | dict[str, SSAValue],
+        attributes: dict[str, object],
     ) -> None:
         """Append an op unless its rule refuses."""
         try:
@@ -176,15 +182,15 @@ def values_of(each: TensorSpec, seed: int) -> np.ndarray:
 
 FACTS = (
     TargetFacts("roomy", register_capacity=200, bytes_per_flop=0.05, launch_cost_bytes=10**7),
-    TargetFacts("tight", register_capacity=24, bytes_per_flop=0.2, launch_cost_bytes=0, vector_bytes=16),
+    TargetFacts(
+        "tight", register_capacity=24, bytes_per_flop=0.2, launch_cost_bytes=0, vector_bytes=16
+    ),
 )
 
 
 @SETTINGS
 @given(program=programs(), facts=st.sampled_from(FACTS), seed=st.integers(0, 9))
-def test_every_pass_keeps_the_result(
-    program: Program, facts: TargetFacts, seed: int
-) -> None:
+def test_every_pass_keeps_the_result(program: Program, facts: TargetFacts, seed: int) -> None:
     module, arguments = program.module, specs(**program.inputs)
     arrays = [values_of(each.spec, seed + n) for n, each in enumerate(arguments)]
     expected = run_module(module, "k", arrays)
@@ -208,9 +214,7 @@ def test_text_with_locations_reads_back(program: Program) -> None:
 
 @SETTINGS
 @given(program=programs(), facts=st.sampled_from(FACTS))
-def test_fusion_records_every_edge_once(
-    program: Program, facts: TargetFacts
-) -> None:
+def test_fusion_records_every_edge_once(program: Program, facts: TargetFacts) -> None:
     module = program.module
     *early, fusion, _ = high_passes(specs(**program.inputs))
     for step in early:

@@ -52,7 +52,7 @@ def arguments(dtype: str) -> list[np.ndarray]:
 
 
 def fires(rule: Rule, dtype: str) -> bool:
-    """Apply a rule to its own pattern in a dtype and compare values; false where it is not for it."""
+    """Apply a rule to its own pattern in a dtype and compare values; whether it fired."""
     x, y, c = arguments(dtype)
     module = written(rule)
     count = len(x)

@@ -130,4 +130,7 @@ def test_dead_chains_are_named() -> None:
     assert names(module) == ["exp"]
     assert numbers(module) == []
     reasons = [decision.reason for decision in made.decisions]
-    assert reasons == ["no result of the kernel needs unused", "no result of the kernel needs shifted"]
+    assert reasons == [
+        "no result of the kernel needs unused",
+        "no result of the kernel needs shifted",
+    ]

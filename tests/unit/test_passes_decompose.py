@@ -23,7 +23,7 @@ Body = Callable[..., SSAValue]
 
 
 def same_after(body: Body, *arrays: np.ndarray, fuse: bool = False) -> ModuleOp:
-    """Decompose a kernel; the reference of what it becomes is that of the composite, bit for bit."""
+    """Decompose a kernel; what it becomes gives the composite's result, bit for bit."""
     names = {f"a{n}": array for n, array in enumerate(arrays)}
     module = kernel(list(names), body)
     InferShapes(specs(**{name: spec_text(array) for name, array in names.items()})).run(
@@ -66,7 +66,9 @@ def test_elementwise_composites_on_special_values(name: str, attributes: Any, dt
 def test_relu_and_clamp_of_integers(dtype: str) -> None:
     x = specials(dtype)
     same_after(lambda b, x: b.op("relu", x), x)
-    same_after(lambda b, x: b.op("clamp", named={"input": x, "min": b.literal(2), "max": b.literal(5)}), x)
+    same_after(
+        lambda b, x: b.op("clamp", named={"input": x, "min": b.literal(2), "max": b.literal(5)}), x
+    )
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
@@ -117,7 +119,9 @@ def test_a_mean_of_nothing_is_nan() -> None:
 def test_norms_over_several_axes() -> None:
     x, w = values((2, 3, 4), "f16"), values((3, 4), "f16", 1)
     same_after(
-        lambda b, x, w: b.op("layer_norm", named={"input": x, "weight": w}, normalized_shape=(3, 4)),
+        lambda b, x, w: b.op(
+            "layer_norm", named={"input": x, "weight": w}, normalized_shape=(3, 4)
+        ),
         x,
         w,
     )
@@ -144,9 +148,13 @@ def test_a_convolution_with_bias(dtype: str) -> None:
 
 def test_transpose_and_flatten() -> None:
     module = same_after(
-        lambda b, x: b.op("flatten", b.op("transpose", x, dim0=0), start_dim=1), values((2, 3, 4), "f32")
+        lambda b, x: b.op("flatten", b.op("transpose", x, dim0=0), start_dim=1),
+        values((2, 3, 4), "f32"),
     )
-    assert [op.name for op in module.walk() if isinstance(op, TensorOp)] == ["wia.permute", "wia.reshape"]
+    assert [op.name for op in module.walk() if isinstance(op, TensorOp)] == [
+        "wia.permute",
+        "wia.reshape",
+    ]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

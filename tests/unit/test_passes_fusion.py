@@ -39,7 +39,8 @@ def fuse(
     InferShapes(specs(**inputs)).run(module, context())
     random = np.random.default_rng(3)
     arrays = [
-        random.normal(size=each.spec.shape).astype(each.spec.dtype.numpy) for each in specs(**inputs)
+        random.normal(size=each.spec.shape).astype(each.spec.dtype.numpy)
+        for each in specs(**inputs)
     ]
     before = run_module(module, "k", arrays)
     made = context(facts=facts)
@@ -243,7 +244,9 @@ def softmax_by_hand(b: Builder, x: SSAValue) -> SSAValue:
 def softmax_without_keepdim(b: Builder, x: SSAValue) -> SSAValue:
     largest = b.op("reshape", b.op("reduce_max", x, dim=-1), shape=(6, 1))
     powers = b.op("exp", b.op("sub", x, largest))
-    total = b.op("broadcast", b.op("reshape", b.op("reduce_sum", powers, dim=1), shape=(6, 1)), shape=(6, 9))
+    total = b.op(
+        "broadcast", b.op("reshape", b.op("reduce_sum", powers, dim=1), shape=(6, 1)), shape=(6, 9)
+    )
     return b.op("div", powers, total)
 
 
@@ -335,12 +338,16 @@ def test_registers_are_counted_by_what_is_alive() -> None:
     assert max(int(decision.numbers["registers"]) for decision in decisions) == 6
     _, double = fuse(body, x="64xf64")
     assert max(int(decision.numbers["registers"]) for decision in double) == 12
-    tight = TargetFacts("tight", register_capacity=40, bytes_per_flop=0.1, launch_cost_bytes=10**6, vector_bytes=32)
+    tight = TargetFacts(
+        "tight", register_capacity=40, bytes_per_flop=0.1, launch_cost_bytes=10**6, vector_bytes=32
+    )
     module, decisions = fuse(body, tight, x="64xf32")
     assert any("the kernel would need 48 registers, 40 fit" in d.reason for d in decisions)
     assert kernels(module)
     # A vector register holds 8 f32 or 4 f64: as many registers for either.
-    roomy = TargetFacts("r", register_capacity=400, bytes_per_flop=0.1, launch_cost_bytes=0, vector_bytes=32)
+    roomy = TargetFacts(
+        "r", register_capacity=400, bytes_per_flop=0.1, launch_cost_bytes=0, vector_bytes=32
+    )
     for dtype in ("f32", "f64"):
         _, decisions = fuse(body, roomy, x=f"64x{dtype}")
         assert max(int(decision.numbers["registers"]) for decision in decisions) == 48
@@ -378,7 +385,7 @@ def test_a_lone_op_with_a_constant_gets_a_kernel_that_holds_it() -> None:
     assert kernels(module) == ["mul"]
     assert decisions == []
     (fused,) = [op for op in module.walk() if isinstance(op, FusedOp)]
-    assert [type(op) for op in fused.body.block.ops][0] is ConstantOp
+    assert isinstance(fused.body.block.first_op, ConstantOp)
     assert len(list(fused.arguments)) == 1
 
 

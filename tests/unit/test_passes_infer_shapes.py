@@ -2,13 +2,13 @@
 
 import pytest
 from building import Builder, context, kernel, spec, specs
+from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.base.errors import CompileError
 from wia_compiler.base.source import Source
 from wia_compiler.dialects.text import print_ir
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.literals import literal_fault
 from wia_compiler.dialects.wia.ops import ConstantOp
-from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.infer_shapes import InferShapes
 from wia_compiler.passes.kernel_function import kernel_function, return_of
@@ -38,10 +38,14 @@ def test_a_named_size_is_checked_within_one_kernel() -> None:
         right = b.declare(w, "w", ("K", None))
         return b.declare(b.op("matmul", left, right), "c", ("M", "N"), "f32")
 
-    assert result(specialize(kernel(["a", "w"], body), a="3x17xf32", w="17x0xf32")) == "tensor<3x0xf32>"
+    assert (
+        result(specialize(kernel(["a", "w"], body), a="3x17xf32", w="17x0xf32"))
+        == "tensor<3x0xf32>"
+    )
     assert faults(kernel(["a", "w"], body), a="3x16xf32", w="17x4xf32") == [
         "size K is 16 on axis 1 of a, and 17 on axis 0 of w",
-        "matmul: axis 1 of a: tensor<3x16xf32> has size 16, axis 0 of w: tensor<17x4xf32> has size 17",
+        "matmul: axis 1 of a: tensor<3x16xf32> has size 16, "
+        "axis 0 of w: tensor<17x4xf32> has size 17",
     ]
 
 
@@ -80,7 +84,10 @@ def test_faults_stand_in_order_of_the_text_and_later_ops_are_not_blamed() -> Non
         )
     rendered = str(raised.value)
     assert [d.span.line for d in raised.value.diagnostics if d.span] == [1, 3]
-    assert "axis 0 of a: tensor<2x3xf32> has size 2, axis 0 of c: tensor<4x3xf32> has size 4" in rendered
+    assert (
+        "axis 0 of a: tensor<2x3xf32> has size 2, axis 0 of c: tensor<4x3xf32> has size 4"
+        in rendered
+    )
     assert "   1 | line 1" in rendered
 
 

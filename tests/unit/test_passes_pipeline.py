@@ -57,7 +57,7 @@ def test_the_trace_holds_every_stage_of_the_page() -> None:
     assert [stage.name for stage in trace.stages] == ["source", *HIGH_STAGES, "loops", "text"]
     steps = [step.name for step in (*high_passes(()), *mid_passes(()))]
     assert steps == [*HIGH_STAGES[1:], "loops"]
-    assert trace.stage("source").text == "\n".join(TEXT.split("\n")[2:6] + ["}"])
+    assert trace.stage("source").text == "\n".join([*TEXT.split("\n")[2:6], "}"])
     assert "@other" not in trace.stage("import").text
     assert "@scale" in trace.stage("import").text
     assert "@scale" not in trace.stage("inline").text
@@ -88,7 +88,10 @@ def test_a_program_is_compiled_again_for_other_arguments() -> None:
         made = compile_kernel(program, "k", inputs, BareTarget())
         assert made.outputs[0].spec.shape == (rows, 5)
     assert print_ir(program.module) == before
-    assert compile_kernel(program, "other", specs(A="2xf16"), BareTarget()).outputs[0].name == "result0"
+    assert (
+        compile_kernel(program, "other", specs(A="2xf16"), BareTarget()).outputs[0].name
+        == "result0"
+    )
 
 
 def test_compiling_is_deterministic() -> None:
@@ -127,9 +130,12 @@ def test_the_target_is_asked_with_inputs_then_outputs() -> None:
 
 def test_two_hundred_ops_stay_linear() -> None:
     """Every stage's work is counted, not timed: rows and decisions grow as the program does."""
+
     def program(count: int) -> str:
         lines = "".join(f"    t = exp(t) * {n + 2}.0;\n" for n in range(count))
-        return f"kernel k(input A: tensor, output C: tensor) {{\n    let t = A;\n{lines}    C = t;\n}}"
+        return (
+            f"kernel k(input A: tensor, output C: tensor) {{\n    let t = A;\n{lines}    C = t;\n}}"
+        )
 
     small, large = (compiled(program(count), A="64xf32").trace for count in (20, 100))
     for name in ("fusion", "decompose"):
@@ -140,6 +146,8 @@ def test_two_hundred_ops_stay_linear() -> None:
 
 def test_every_dtype_goes_through() -> None:
     for dtype in ("f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8"):
-        made = compiled("kernel k(input A: tensor, output C: tensor) { C = relu(A) + 1; }", A=f"17x{dtype}")
+        made = compiled(
+            "kernel k(input A: tensor, output C: tensor) { C = relu(A) + 1; }", A=f"17x{dtype}"
+        )
         assert str(made.outputs[0].spec) == f"tensor<17x{dtype}>"
     assert np.dtype(np.float32) == made.outputs[0].spec.dtype.numpy or dtype == "u8"

@@ -1,5 +1,6 @@
 """The record: stages, rows, provenance, decisions, and that unchanged stages cost nothing."""
 
+import itertools
 from dataclasses import dataclass, field
 
 import pytest
@@ -55,7 +56,11 @@ def test_stages_are_those_of_the_page_in_order(stages: dict[str, Stage]) -> None
         "decompose",
         "loops",
     ]
-    assert [stages[name].level for name in ("import", "decompose", "loops")] == ["high", "high", "mid"]
+    assert [stages[name].level for name in ("import", "decompose", "loops")] == [
+        "high",
+        "high",
+        "mid",
+    ]
 
 
 def test_only_stages_that_changed_something_say_so(stages: dict[str, Stage]) -> None:
@@ -96,7 +101,9 @@ def test_rows_follow_the_data(stages: dict[str, Stage]) -> None:
     assert rows["add"].spans == (Span(3, 1, 3, 9),)
 
 
-def test_rows_inside_of_kernels_have_a_parent_and_reach_through_it(stages: dict[str, Stage]) -> None:
+def test_rows_inside_of_kernels_have_a_parent_and_reach_through_it(
+    stages: dict[str, Stage],
+) -> None:
     fusion = stages["fusion"]
     fused = next(row for row in fusion.ops if row.label == "fused_matmul_add_relu")
     inside = {row.label: row for row in fusion.ops if row.parent == fused.id}
@@ -118,13 +125,17 @@ def test_origins_lead_back_to_the_first_stage(stages: dict[str, Stage]) -> None:
     before = {row.id: row.label for row in stages["decompose"].ops}
     leaf = next(row for row in stages["loops"].ops if row.label == "contract")
     assert [before[id] for id in leaf.origins] == ["matmul"]
-    call = next(row for row in stages["loops"].ops if row.label.endswith("fused_matmul_add_relu") and row.name == "func.call")
+    call = next(
+        row
+        for row in stages["loops"].ops
+        if row.label.endswith("fused_matmul_add_relu") and row.name == "func.call"
+    )
     assert [before[id] for id in call.origins] == ["fused_matmul_add_relu"]
 
 
 def test_every_row_comes_from_somewhere(stages: dict[str, Stage]) -> None:
     names = list(stages)
-    for previous, name in zip(names, names[1:], strict=False):
+    for previous, name in itertools.pairwise(names):
         known = {row.id for row in stages[previous].ops}
         for row in stages[name].ops:
             assert set(row.origins) <= known

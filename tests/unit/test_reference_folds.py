@@ -22,7 +22,9 @@ def fold(name: str, x: np.ndarray, dim: Any = None, keepdim: bool = False) -> np
 @pytest.mark.parametrize("shape", [(0,), (1,), (3, 17), (2, 0, 4), (5, 1, 3)])
 @pytest.mark.parametrize("dim", [None, -1, 0])
 @pytest.mark.parametrize("keepdim", [False, True])
-def test_sums_products_and_means_of_any_shape(shape: tuple[int, ...], dim: Any, keepdim: bool) -> None:
+def test_sums_products_and_means_of_any_shape(
+    shape: tuple[int, ...], dim: Any, keepdim: bool
+) -> None:
     x = RANDOM.normal(size=shape).astype(np.float32)
     wide = x.astype(np.float64)
     for name, function in (("reduce_sum", np.sum), ("reduce_prod", np.prod)):
@@ -118,7 +120,11 @@ def test_half_precision_products_round_once() -> None:
     y = np.array([[1.0], [2.0**-9]], ml_dtypes.bfloat16)
     found = evaluate("matmul", {"input": x, "other": y}, {})
     assert found.astype(np.float64).item() == 255.0
-    big = evaluate("matmul", {"input": np.full((1, 300), 256, np.float16), "other": np.ones((300, 1), np.float16)}, {})
+    big = evaluate(
+        "matmul",
+        {"input": np.full((1, 300), 256, np.float16), "other": np.ones((300, 1), np.float16)},
+        {},
+    )
     assert np.isinf(big).all()
 
 
@@ -128,7 +134,8 @@ def direct_conv2d(
     """The definition, tap by tap."""
     padded = np.pad(x, ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
     sizes = [
-        (padded.shape[2 + a] - dilation[a] * (w.shape[2 + a] - 1) - 1) // stride[a] + 1 for a in (0, 1)
+        (padded.shape[2 + a] - dilation[a] * (w.shape[2 + a] - 1) - 1) // stride[a] + 1
+        for a in (0, 1)
     ]
     out = np.zeros((x.shape[0], w.shape[0], *sizes))
     per_group = w.shape[0] // groups
@@ -179,7 +186,9 @@ def test_movement() -> None:
     assert_same_bits(move("broadcast", shape=(5, 2, 3, 4)), np.broadcast_to(x, (5, 2, 3, 4)).copy())
     empty = evaluate("reshape", {"input": np.zeros((0, 3))}, {"shape": (-1, 3)})
     assert empty.shape == (0, 3)
-    assert evaluate("flatten", {"input": np.zeros(())}, {"start_dim": 0, "end_dim": -1}).shape == (1,)
+    assert evaluate("flatten", {"input": np.zeros(())}, {"start_dim": 0, "end_dim": -1}).shape == (
+        1,
+    )
     assert move("permute", dims=(2, 1, 0)).flags.c_contiguous
 
 

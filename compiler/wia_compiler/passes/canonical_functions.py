@@ -28,7 +28,12 @@ def divide_by_power_of_two(op: TensorOp, rewriter: Rewriter) -> SSAValue | None:
     return rewriter.make("mul", [op.arguments[0], inverse.result])
 
 
-_NORMAL_EXPONENTS = {"f64": (-1022, 1023), "f32": (-126, 127), "bf16": (-126, 127), "f16": (-14, 15)}
+_NORMAL_EXPONENTS = {
+    "f64": (-1022, 1023),
+    "f32": (-126, 127),
+    "bf16": (-126, 127),
+    "f16": (-14, 15),
+}
 """Exponents of two that a dtype holds as normal numbers (IEEE 754, and bfloat16)."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -21,8 +22,8 @@ class Canonicalize:
     each rewrite is a decision of kind ``rewrite``.
     """
 
-    name = "canonicalize"
-    level: Level = "high"
+    name: ClassVar[str] = "canonicalize"
+    level: ClassVar[Level] = "high"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Rewrite the context's kernel."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -25,8 +25,8 @@ class Cse:
     stand in either order. The op that stays keeps the places in the text of both.
     """
 
-    name = "cse"
-    level: Level = "high"
+    name: ClassVar[str] = "cse"
+    level: ClassVar[Level] = "high"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Merge equal ops of the context's kernel."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -19,8 +20,8 @@ class Dce:
     ``%1 = wia.exp %x`` with no use of ``%1`` → nothing. All ops of the level are pure.
     """
 
-    name = "dce"
-    level: Level = "high"
+    name: ClassVar[str] = "dce"
+    level: ClassVar[Level] = "high"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Remove the dead ops of the context's kernel."""

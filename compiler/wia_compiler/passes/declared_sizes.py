@@ -47,7 +47,9 @@ class DeclaredSizes:
         for axis, (dim, size) in enumerate(zip(dims, spec.shape, strict=True)):
             self._check_axis(op, name, axis, dim, size)
 
-    def _check_axis(self, op: DeclareOp, name: str, axis: int, dim: int | str | None, size: int) -> None:
+    def _check_axis(
+        self, op: DeclareOp, name: str, axis: int, dim: int | str | None, size: int
+    ) -> None:
         if isinstance(dim, int) and dim != size:
             hint = "pass an array of the declared size, or declare the size by a name or ?"
             self.fault(op, f"axis {axis} of {name} is declared {dim}, found size {size}", hint)

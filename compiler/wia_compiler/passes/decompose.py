@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -21,13 +22,14 @@ from wia_compiler.passes.kernel_function import kernel_function
 class Decompose:
     """Replaces every op that is not primitive by primitives, by the table ``decomposing.rows``.
 
-    ``%1 = wia.softmax %x`` → ``wia.fused @softmax (%x) { reduce_max … sub … exp … reduce_sum … div }``.
+    ``%1 = wia.softmax %x`` →
+    ``wia.fused @softmax (%x) { reduce_max … sub … exp … reduce_sum … div }``.
     An op that no kernel holds yet is put into one of its own, so that what it becomes stays
     together. Folds of f16 and bf16 are carried in f32 and rounded once.
     """
 
-    name = "decompose"
-    level: Level = "high"
+    name: ClassVar[str] = "decompose"
+    level: ClassVar[Level] = "high"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Decompose the ops of the context's kernel."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -29,8 +30,8 @@ class FoldConstants:
     op's dtype. What a constant makes possible (``x * 1``) is rewritten in the same sweep.
     """
 
-    name = "fold-constants"
-    level: Level = "high"
+    name: ClassVar[str] = "fold-constants"
+    level: ClassVar[Level] = "high"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Fold the context's kernel from its first op to its last."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -34,17 +34,14 @@ class PassContext:
 
 
 class Pass(Protocol):
-    """One step: takes and leaves valid IR. A frozen dataclass whose fields are its options."""
+    """One step: takes valid IR, leaves valid IR. A frozen dataclass whose fields are its options.
 
-    @property
-    def name(self) -> str:
-        """The stage's name: what dumps, cache and widgets call it."""
-        ...
+    ``name`` is the stage's: what dumps, cache and widgets call it. ``level`` is that of the IR that
+    the pass leaves.
+    """
 
-    @property
-    def level(self) -> Level:
-        """The level of the IR that the pass leaves."""
-        ...
+    name: ClassVar[str]
+    level: ClassVar[Level]
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Rewrite ``module`` in place; a program that is wrong raises ``CompileError``."""

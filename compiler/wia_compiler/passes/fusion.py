@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -32,8 +33,8 @@ class Fusion:
     from a producer to a consumer is recorded as a decision, taken or refused.
     """
 
-    name = "fusion"
-    level: Level = "high"
+    name: ClassVar[str] = "fusion"
+    level: ClassVar[Level] = "high"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Group the ops of the context's kernel."""
@@ -219,7 +220,9 @@ class _Grouping:
 
     def recorded(self) -> list[Decision]:
         """The decisions, in order of the text."""
-        return [decision for _, decision in sorted(self.decisions.items(), key=lambda each: each[0])]
+        return [
+            decision for _, decision in sorted(self.decisions.items(), key=lambda each: each[0])
+        ]
 
     def groups_in_order(self) -> list[tuple[Group, list[TensorOp]]]:
         """Each kernel with its ops in order of the text."""

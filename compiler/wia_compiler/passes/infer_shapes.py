@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -42,8 +43,8 @@ class InferShapes:
 
     arguments: tuple[ArraySpec, ...]
 
-    name = "infer-shapes"
-    level: Level = "high"
+    name: ClassVar[str] = "infer-shapes"
+    level: ClassVar[Level] = "high"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Specialise the context's kernel; raises ``CompileError``."""
@@ -147,7 +148,9 @@ class _Inference:
     def _visit_cast_of_literal(self, op: TensorOp) -> None:
         dtype = DTYPES.get(str(op.values["dtype"]))
         if dtype is None:
-            return self._fault(op, f"no dtype {op.values['dtype']!r}", f"there are {', '.join(DTYPES)}")
+            return self._fault(
+                op, f"no dtype {op.values['dtype']!r}", f"there are {', '.join(DTYPES)}"
+            )
         typed = self.literals.materialize(op.arguments[0], dtype, "cast")
         if typed is None:
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
@@ -27,8 +28,8 @@ class Inline:
     the call. Functions that nothing calls any more are removed.
     """
 
-    name = "inline"
-    level: Level = "high"
+    name: ClassVar[str] = "inline"
+    level: ClassVar[Level] = "high"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Inline all calls of the context's kernel, callees of callees first."""

@@ -20,7 +20,7 @@ Fault = Callable[[Operation, str, "str | None"], None]
 class LiteralValues:
     """The literals of a function and what is computed from nothing else.
 
-    A literal may meet several dtypes (``c = 2.0`` beside an f32 and an f16): each gets its own copy.
+    A literal may meet several dtypes (``c = 2.0`` beside an f32 and an f16): each gets a copy.
     """
 
     fault: Fault

@@ -166,7 +166,9 @@ def _distinct_bytes(argument: ArraySpec) -> int:
     """Bytes of an array's elements, those of an axis of stride 0 once."""
     spec = argument.spec
     strides = argument.strides or (1,) * spec.rank
-    sizes = [size if stride or not size else 1 for size, stride in zip(spec.shape, strides, strict=True)]
+    sizes = [
+        size if stride or not size else 1 for size, stride in zip(spec.shape, strides, strict=True)
+    ]
     return math.prod(sizes) * spec.dtype.size_bytes
 
 

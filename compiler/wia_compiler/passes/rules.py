@@ -83,7 +83,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class FunctionRule:
-    """A rule whose condition is more than a pattern: ``function`` gives the new value or ``None``."""
+    """A rule that is more than a pattern: ``function`` gives the new value, or ``None``."""
 
     title: str
     roots: tuple[str, ...]
@@ -158,7 +158,9 @@ def apply_rules(function: FuncOp, rules: Sequence[AnyRule], context: PassContext
                 pending += reversed(_rewrite(each, by_root, context))
 
 
-def _rewrite(op: TensorOp, by_root: dict[str, list[AnyRule]], context: PassContext) -> list[Operation]:
+def _rewrite(
+    op: TensorOp, by_root: dict[str, list[AnyRule]], context: PassContext
+) -> list[Operation]:
     for rule in by_root.get(op.declaration.name, ()):
         rewriter = Rewriter(op)
         value = rule.apply(op, rewriter)

@@ -56,7 +56,7 @@ def _is_unused(op: Operation) -> bool:
 def _is_composite(op: Operation) -> bool:
     if not isinstance(op, TensorOp):
         return False
-    return not op.declaration.primitive or len(op.arguments) > 2 and op.name == "wia.conv2d"
+    return not op.declaration.primitive or (len(op.arguments) > 2 and op.name == "wia.conv2d")
 
 
 def _mixes_anchors(op: Operation) -> bool:

@@ -1,4 +1,4 @@
-"""The meaning of matrix products and convolutions on numpy: exact products, f64 sums, one rounding."""
+"""The meaning of matrix products and convolutions on numpy: f64 sums, rounded once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from numpy.lib.stride_tricks import sliding_window_view
 from wia_compiler.dialects.wia.contraction import conv2d_window
 from wia_compiler.dialects.wia.declaration import Attributes
 from wia_compiler.reference.elementwise import Meaning, Named
-from wia_compiler.reference.rounding import Array, dtype_of_array, exact, round_fold, round_to, widen
+from wia_compiler.reference.rounding import (
+    Array,
+    dtype_of_array,
+    exact,
+    round_fold,
+    round_to,
+    widen,
+)
 
 
 def _matmul(operands: Named, attributes: Attributes) -> Array:
@@ -24,21 +31,26 @@ def _conv2d(operands: Named, attributes: Attributes) -> Array:
     dtype = dtype_of_array(x)
     stride, padding, dilation = conv2d_window(attributes)
     groups = int(str(attributes["groups"]))
-    # Integer sums wrap, and wrap to the same value whether carried in 64 bits or fewer.
-    wide = exact if dtype.is_float else (lambda array: array.astype(np.int64))
-    padded = np.pad(wide(x), ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
+    padded = np.pad(_wide(x), ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
     reach = [dilation[axis] * (weight.shape[2 + axis] - 1) + 1 for axis in (0, 1)]
     if any(padded.shape[2 + axis] < reach[axis] for axis in (0, 1)):
-        return _biased(np.zeros(_empty_shape(x, weight, padded, reach, stride), dtype.numpy), operands)
+        return _biased(
+            np.zeros(_empty_shape(x, weight, padded, reach, stride), dtype.numpy), operands
+        )
     windows = sliding_window_view(padded, tuple(reach), axis=(2, 3))
     windows = windows[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
     batch, channels, rows, columns = windows.shape[:4]
     split = windows.reshape(batch, groups, channels // groups, rows, columns, *weight.shape[2:])
-    filters = wide(weight).reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
+    filters = _wide(weight).reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
     sums = np.einsum("bgcijrs,gfcrs->bgfij", split, filters, optimize=True)
     result = sums.reshape(batch, weight.shape[0], rows, columns)
     rounded = round_fold(result, dtype) if dtype.is_float else result.astype(dtype.numpy)
     return _biased(rounded, operands)
+
+
+def _wide(array: Array) -> Array:
+    """Floats as f64. Integers as i64: sums wrap to the same value in 64 bits and in fewer."""
+    return exact(array) if dtype_of_array(array).is_float else array.astype(np.int64)
 
 
 def _empty_shape(

@@ -75,6 +75,11 @@ def erf(x: Array) -> Array:
     return np.asarray(_erf(x)).astype(np.float64)
 
 
+def inverse_root(x: Array) -> Array:
+    """1 / sqrt(x) of f64 values."""
+    return 1.0 / np.sqrt(x)
+
+
 def power(x: Array, y: Array) -> Array:
     """x to the power of y; a square is the product, correctly rounded."""
     return np.where(y == 2, x * x, np.power(x, y))
@@ -175,7 +180,7 @@ ELEMENTWISE_MEANING: dict[str, Meaning] = {
     "exp": _through_f64(np.exp),
     "log": _through_f64(np.log),
     "sqrt": _rounded(np.sqrt),
-    "rsqrt": _through_f64(lambda x: 1.0 / np.sqrt(x)),
+    "rsqrt": _through_f64(inverse_root),
     "sin": _through_f64(np.sin),
     "cos": _through_f64(np.cos),
     "tanh": _through_f64(np.tanh),

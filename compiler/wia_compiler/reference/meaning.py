@@ -1,4 +1,4 @@
-"""The meaning of every op of the language, on numpy: the definition that targets are tested against."""
+"""The meaning of every op of the language: the definition that targets are tested against."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.dialects.wia.declaration import Attributes
 from wia_compiler.dialects.wia.reduction import normalized_axes
 from wia_compiler.dialects.wia.rules import normalize_axes, normalize_axis
-from wia_compiler.reference.elementwise import Meaning, Named, function_of
+from wia_compiler.reference.elementwise import Meaning, Named, function_of, inverse_root
 from wia_compiler.reference.rounding import (
     Array,
     accumulator,
@@ -111,7 +111,7 @@ def machine_epsilon(spec: TensorSpec) -> float:
 
 def _inverse_root(variance: Array, eps: object) -> Array:
     shifted = variance + variance.dtype.type(eps)
-    return function_of(lambda x: 1.0 / np.sqrt(x), shifted)
+    return function_of(inverse_root, shifted)
 
 
 REDUCTION_MEANING: dict[str, Meaning] = {

@@ -71,7 +71,11 @@ def cast(array: Array, dtype: DType) -> Array:
     if dtype is BOOL:
         return np.asarray(widen(array) != 0)
     if not source.is_float:
-        return array.astype(np.float32).astype(dtype.numpy) if dtype is BF16 else array.astype(dtype.numpy)
+        return (
+            array.astype(np.float32).astype(dtype.numpy)
+            if dtype is BF16
+            else array.astype(dtype.numpy)
+        )
     if dtype.is_float:
         return round_to(array, dtype)
     return _saturate(exact(array), dtype)

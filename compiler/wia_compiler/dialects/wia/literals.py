@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -59,7 +60,7 @@ def _integer_fault(number: int | float, dtype: DType) -> tuple[str, str] | None:
 
 
 def _float_fault(number: int | float, dtype: DType) -> tuple[str, str] | None:
-    info = ml_dtypes.finfo(dtype.numpy)
+    info = cast(Any, ml_dtypes.finfo)(dtype.numpy)
     with np.errstate(all="ignore"):
         try:
             held = float(np.asarray(float(number)).astype(dtype.numpy))

@@ -42,7 +42,7 @@ def softmax(op: TensorOp, steps: Steps) -> SSAValue:
 
 
 def layer_norm(op: TensorOp, steps: Steps) -> SSAValue:
-    """Mean first, then the mean of squared distances from it: no cancellation as in E[x²] - E[x]²."""
+    """Mean first, then the mean of squared distances from it, which does not cancel."""
     spec, axes = op.result_spec, folded_axes(op)
     if not spec.num_elements:
         return _nothing(steps, spec)

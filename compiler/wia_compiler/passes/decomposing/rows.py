@@ -10,7 +10,14 @@ from xdsl.ir import SSAValue
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.passes.canonical_functions import axes_order
-from wia_compiler.passes.decomposing.elementwise import clamp, gelu, in_accumulator, relu, sigmoid, silu
+from wia_compiler.passes.decomposing.elementwise import (
+    clamp,
+    gelu,
+    in_accumulator,
+    relu,
+    sigmoid,
+    silu,
+)
 from wia_compiler.passes.decomposing.reductions import (
     layer_norm,
     reduce_in_accumulator,

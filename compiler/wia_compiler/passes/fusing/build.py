@@ -14,7 +14,7 @@ _NAMED_OPS = 5
 
 
 def fuse(ops: Sequence[TensorOp], sink: TensorOp, taken_names: set[str]) -> FusedOp:
-    """Move ``ops`` (in order of the text, ``sink`` last) into a kernel that stands where ``sink`` did.
+    """Move ``ops``, in order of the text, into a kernel that stands where the last, ``sink``, did.
 
     Constants that they use are copied into it.
     """

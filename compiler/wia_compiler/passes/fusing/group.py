@@ -1,4 +1,4 @@
-"""A kernel in the making: the ops it holds, where their values stand, how many registers it takes."""
+"""A kernel in the making: its ops, where their values stand, the registers it takes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from wia_compiler.passes.fusing.places import (
     reduced_place,
     whole,
 )
-
 
 _Pass: TypeAlias = "tuple[TensorOp, int]"
 """A sweep over a row: the op that makes it and which of its sweeps it is."""
@@ -79,11 +78,10 @@ class Group:
 
     def points(self, place: Place) -> int:
         """How often the kernel computes an element of a value that stands at ``place``."""
-        kept = self.folded is not None and not isinstance(place, str)
-        if kept and not any(axis in place for axis in self.folded or ()):
-            sizes = [s for axis, s in enumerate(self.domain) if axis not in (self.folded or ())]
-            return math.prod(sizes)
-        return math.prod(self.domain)
+        folded = self.folded
+        if folded is None or isinstance(place, str) or any(axis in place for axis in folded):
+            return math.prod(self.domain)
+        return math.prod(size for axis, size in enumerate(self.domain) if axis not in folded)
 
     def covers(self, place: Place) -> bool:
         """Whether a place is every axis of the domain, in order."""
@@ -103,11 +101,13 @@ class Group:
             return True
         if not self.covers(place):
             return False
-        names = dict(zip(
-            [axis for axis in place if axis is not None],
-            [axis for axis in natural if axis is not None],
-            strict=True,
-        ))
+        names = dict(
+            zip(
+                [axis for axis in place if axis is not None],
+                [axis for axis in natural if axis is not None],
+                strict=True,
+            )
+        )
         self.domain, self.folded = shape, folded_axes(op)
         for member, each in self.members.items():
             if not isinstance(each, str):
@@ -144,7 +144,10 @@ class Group:
             self.before.add(op)
 
     def merged(self, other: Group, order: Mapping[TensorOp, int]) -> Group:
-        """This kernel and one that folds the same domain, whose sink it reads; ``order`` is the text's."""
+        """This kernel and one that folds the same domain and whose sink it reads.
+
+        ``order`` is that of the text.
+        """
         group = Group(self.sink, self.domain, other.folded)
         places = {**self.members, **other.members}
         for op in sorted(places, key=lambda each: order[each], reverse=True):

@@ -18,7 +18,10 @@ from wia_compiler.passes.fusing.places import Place, folded_axes, reduced_place
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a producer may not join, with numbers of its own; ``later`` if a reduction may change that."""
+    """Why a producer may not join, with numbers of its own.
+
+    ``later``: it may after all, once the kernel it would join folds rows.
+    """
 
     reason: str
     numbers: dict[str, int | str] = field(default_factory=dict[str, "int | str"])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import IndexType
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation
-from xdsl.dialects.builtin import IndexType
 
 from wia_compiler.base.record import Family
 from wia_compiler.dialects.tile import ComputeOp, ForOp

@@ -58,7 +58,9 @@ class OpsBefore:
     def _related(self, tokens: frozenset[int], holds_others: bool) -> tuple[str, ...]:
         related = {op for token in tokens for op in self._by_token.get(token, ())}
         same = {op for op in related if self._tokens[op] == tokens}
-        chosen = self._outermost(same) if same and holds_others else self._innermost(same or related)
+        chosen = (
+            self._outermost(same) if same and holds_others else self._innermost(same or related)
+        )
         return tuple(self.ids[op] for op in sorted(chosen, key=self._order.__getitem__))
 
     def _innermost(self, ops: set[Operation]) -> Sequence[Operation]:

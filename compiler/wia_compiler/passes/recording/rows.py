@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
@@ -79,7 +80,7 @@ class TypeTexts:
         """Bytes of a static tensor; 0 for other types."""
         if type not in self.sizes:
             tensor = isinstance(type, TensorType)
-            self.sizes[type] = spec_of(type).size_bytes if tensor else 0
+            self.sizes[type] = spec_of(cast(Attribute, type)).size_bytes if tensor else 0
         return self.sizes[type]
 
 
@@ -171,7 +172,7 @@ def _flops(op: Operation) -> int:
     return op.flops if isinstance(op, TensorOp) and op.is_specialized else 0
 
 
-def count_ops(rows: tuple[OpRow, ...]) -> int:
+def count_ops(rows: Sequence[OpRow]) -> int:
     """Ops at the top of a high-level kernel, apart from constants, declarations and the return."""
     aside = ("wia.constant", "wia.declare", ReturnOp.name)
     return sum(1 for row in rows if row.parent is None and row.name not in aside)
