@@ -36,9 +36,10 @@ CALLS_OF_ONE_SAMPLE = 5000
 
 @dataclass(frozen=True)
 class Row:
-    """One latency in seconds: median, quartiles, and the goal it is held against."""
+    """One latency in seconds: best, median, quartiles, and the goal the median is held against."""
 
     name: str
+    best: float
     median: float
     lower: float
     upper: float
@@ -129,7 +130,7 @@ def _arrays() -> list[np.ndarray]:
 def _row(name: str, sample: Callable[[], float], samples: int, goal: float | None) -> Row:
     times = [sample() for _ in range(samples)]
     lower, median, upper = statistics.quantiles(times, n=4, method="inclusive")
-    return Row(name, median, lower, upper, samples, goal)
+    return Row(name, min(times), median, lower, upper, samples, goal)
 
 
 def _timed(function: Callable[..., object], *arguments: object) -> float:
@@ -193,12 +194,15 @@ def _large_program(ops: int) -> str:
 
 def _print(rows: list[Row]) -> None:
     width = max(len(row.name) for row in rows)
-    print(f"{'latency':<{width}}  {'median':>10}  {'quartiles':>22}  {'goal':>9}")
+    print(f"{'latency':<{width}}  {'best':>9}  {'median':>9}  {'quartiles':>20}  {'goal':>8}")
     for row in rows:
         quartiles = f"{_text(row.lower)} … {_text(row.upper)}"
         goal = "" if row.goal is None else f"< {_text(row.goal)}"
-        cells = f"{_text(row.median):>10}  {quartiles:>22}  {goal:>9}  {row.verdict}"
-        print(f"{row.name:<{width}}  {cells}".rstrip())
+        times = f"{_text(row.best):>9}  {_text(row.median):>9}  {quartiles:>20}"
+        print(f"{row.name:<{width}}  {times}  {goal:>8}  {row.verdict}".rstrip())
+    waiting, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if waiting > cores:
+        print(f"load average {waiting:.1f} on {cores} cores: other work is in these times")
 
 
 def _text(seconds: float) -> str:
