@@ -1,7 +1,8 @@
 """Latencies of compiling, of the cache and of a call, beside what they are to reach.
 
 Run by ``make bench-compile``. Every row is measured in this process with a cache folder of its own;
-rows that start a process say so. Medians and quartiles; other work on the machine shows in them.
+rows that start a process say so. Calls are in CPU time of this process, all else in wall time, in
+which other work on the machine shows.
 """
 
 from __future__ import annotations
@@ -142,7 +143,8 @@ def _timed(function: Callable[..., object], *arguments: object) -> float:
 def _per_call(function: Callable[[], object]) -> Callable[[], float]:
     for _ in range(3):
         function()
-    return lambda: timeit.timeit(function, number=CALLS_OF_ONE_SAMPLE) / CALLS_OF_ONE_SAMPLE
+    number = CALLS_OF_ONE_SAMPLE
+    return lambda: timeit.timeit(function, timer=time.process_time, number=number) / number
 
 
 def _forget() -> None:
