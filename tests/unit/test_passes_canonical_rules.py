@@ -84,6 +84,16 @@ def test_what_is_not_an_identity_of_floats_is_no_rule(pattern: str) -> None:
     assert made.decisions == []
 
 
+def test_one_is_not_true() -> None:
+    module = kernel(["x"], lambda b, x: [b.op("eq", x, 1), b.op("ne", x, 0)])
+    x = np.array([0, 1, 2], np.int32)
+    InferShapes(specs(x="3xi32")).run(module, context())
+    Canonicalize().run(module, context())
+    module.verify()
+    equal, other = run_module(module, "k", [x])
+    assert (equal.tolist(), other.tolist()) == ([False, True, False], [False, True, True])
+
+
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "bf16"])
 @pytest.mark.parametrize("divisor", [8.0, -0.25, 2.0**14, 2.0**-14, 2.0**15, 2.0**-15, 3.0, 1e-3])
 def test_division_by_a_power_of_two(dtype: str, divisor: float) -> None:

@@ -242,7 +242,9 @@ def _match_op(tree: ast.expr, op: TensorOp, bindings: Bindings, matched: list[Op
 
 
 def same_number(one: bool | int | float, other: bool | int | float) -> bool:
-    """Whether two numbers are equal, the sign of a zero included."""
+    """Whether two numbers are equal, the sign of a zero included; 1 is not ``true``."""
+    if isinstance(one, bool) != isinstance(other, bool):
+        return False
     return one == other and math.copysign(1, one) == math.copysign(1, other)
 
 
