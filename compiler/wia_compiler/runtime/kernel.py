@@ -66,7 +66,7 @@ class Kernel:
     def to(self, target: str) -> Kernel:
         """The same kernel for another target; ``TargetError`` lists those that exist."""
         bound = Kernel(self._unit, self._session, target)
-        assert bound.target is not None
+        bound._target = self._session.make_target(target)
         return bound
 
     def build(
@@ -135,7 +135,8 @@ class Kernel:
         return Build(self._unit, loaded, report)
 
     def __repr__(self) -> str:
-        return f"<wia.Kernel {self.signature} for {self.target.name}>"
+        target = self._target_name if self._target is None else self._target.name
+        return f"<wia.Kernel {self.signature} for {target}>"
 
 
 def refuse_schedule(schedule: object) -> None:
