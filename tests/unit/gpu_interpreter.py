@@ -65,7 +65,6 @@ class Buffer:
         self.valid = np.full(self.array.shape, written)
         self.writer = np.full(self.array.shape, -1, np.int64)
 
-
     def view(self, shape: Sequence[int], strides: Sequence[int]) -> Buffer:
         """The same memory under another shape and strides (in elements)."""
         made = Buffer.__new__(Buffer)

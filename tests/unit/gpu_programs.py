@@ -63,7 +63,9 @@ def compile_text(text: str, arrays: Sequence[Array], target: GpuTarget) -> Compi
     return compile_kernel(imported, name, specs, target)
 
 
-def build(text: str, arrays: Sequence[Array], architecture: str, *, with_sass: bool = False) -> Compiled:
+def build(
+    text: str, arrays: Sequence[Array], architecture: str, *, with_sass: bool = False
+) -> Compiled:
     """PTX of the last kernel of a text."""
     return compile_text(text, arrays, GpuTarget(ARCHITECTURES[architecture], with_sass))
 

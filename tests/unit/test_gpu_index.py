@@ -57,7 +57,7 @@ def test_division_is_taken_apart():
 
 
 def test_delinearize_undoes_linearize():
-    block, (a, b, c) = values()
+    _, (a, b, c) = values()
     assert delinearize(a * 28 + b * 7 + c, SIZES) == (a, b, c)
     assert delinearize(Index(), ()) == ()
 

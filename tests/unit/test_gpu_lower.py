@@ -43,7 +43,9 @@ def test_more_blocks_than_a_grid_holds():
     np.testing.assert_array_equal(c, a + b)
 
 
-@pytest.mark.parametrize("shape", [(64, 64, 16), (1, 1, 1), (3, 17, 5), (70, 65, 33), (128, 130, 7)])
+@pytest.mark.parametrize(
+    "shape", [(64, 64, 16), (1, 1, 1), (3, 17, 5), (70, 65, 33), (128, 130, 7)]
+)
 def test_matmul(shape):
     rows, columns, depth = shape
     a, b, c = floats(rows, depth), floats(depth, columns), floats(rows, columns)

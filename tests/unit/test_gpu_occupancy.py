@@ -23,9 +23,7 @@ from wia_compiler.backends.gpu.occupancy import occupancy
     ],
 )
 def test_blocks_that_fit(name, threads, registers, shared, blocks, ratio, limiter):
-    found = occupancy(
-        ARCHITECTURES[name], threads, registers=registers, shared_bytes=shared
-    )
+    found = occupancy(ARCHITECTURES[name], threads, registers=registers, shared_bytes=shared)
     assert (found.ctas_per_sm, found.ratio, found.limiter) == (blocks, ratio, limiter)
     assert found.warps_per_sm == blocks * -(-threads // 32)
 

@@ -1,4 +1,4 @@
-"""PTX of every kernel: accepted by ptxas, no spills, the instructions that the schedule is about."""
+"""PTX of every kernel: accepted by ptxas, no spills, the instructions that its schedule means."""
 
 import re
 
@@ -208,7 +208,7 @@ def test_targets():
     assert "gpu:sm_90" in targets() and "gpu:sm_120" in targets()
     assert make_target("gpu").name == "gpu:sm_90"
     assert make_target("gpu:sm_80").facts.name == "gpu:sm_80"
-    with pytest.raises(TargetError, match="no target 'gpu:sm_20'; GPUs are: gpu:sm_75"):
+    with pytest.raises(TargetError, match=r"no target 'gpu:sm_20'; GPUs are: gpu:sm_75"):
         make_target("gpu:sm_20")
 
 
@@ -216,5 +216,7 @@ def test_running_says_what_is_missing():
     artifact = Artifact("gpu:sm_90", "k", {}, {})
     if __import__("importlib.util").util.find_spec("cupy") is not None:
         pytest.skip("cupy is installed: tests/device runs kernels")
-    with pytest.raises(TargetError, match="needs a GPU of this machine and cupy.*pip install cupy"):
+    with pytest.raises(
+        TargetError, match=r"needs a GPU of this machine and cupy.*pip install cupy"
+    ):
         make_target("gpu").load(artifact)

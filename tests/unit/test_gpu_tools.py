@@ -28,7 +28,7 @@ LOG = """ptxas info    : 0 bytes gmem
 ptxas info    : Compiling entry function 'first' for 'sm_80'
 ptxas info    : Function properties for first
     16 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads
-ptxas info    : Used 54 registers, used 1 barriers, 16 bytes cumulative stack size, 8192 bytes smem, 388 bytes cmem[0]
+ptxas info    : Used 54 registers, used 1 barriers, 16 bytes cumulative stack size, 8192 bytes smem
 ptxas info    : Compile time = 11.900 ms
 ptxas info    : Compiling entry function 'second' for 'sm_80'
 ptxas info    : Function properties for second

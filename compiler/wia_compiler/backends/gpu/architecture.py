@@ -19,9 +19,9 @@ LAUNCH_SECONDS = 3e-6
 class Architecture:
     """One ``sm_XY``.
 
-    ``max_warps``, ``max_blocks`` and ``shared_kib`` are per SM, ``block_shared_kib`` is the most one
-    block may ask for, ``shared_unit`` bytes the granularity in which shared memory is given out and
-    ``reserved_shared`` bytes what the system takes of each block (facts checked against
+    ``max_warps``, ``max_blocks`` and ``shared_kib`` are per SM, ``block_shared_kib`` is the most
+    one block may ask for, ``shared_unit`` bytes the granularity in which shared memory is given out
+    and ``reserved_shared`` bytes what the system takes of each block (facts checked against
     ``cuda_occupancy.h`` of CUDA 13.0). ``ptx_version`` is the oldest PTX that knows the
     architecture, as LLVM's feature name. ``bandwidth`` (bytes/s) and ``flops`` (f32 FLOP/s without
     tensor cores) are those of ``product``, from its data sheet.
@@ -47,7 +47,9 @@ class Architecture:
         if not (0 < self.block_shared_kib <= self.shared_kib):
             raise ValueError(f"{self.name}: one block cannot ask for more than its SM has")
         if self.block_shared_kib * 1024 + self.reserved_shared > self.shared_kib * 1024:
-            raise ValueError(f"{self.name}: shared memory of a block and its reserve exceed the SM's")
+            raise ValueError(
+                f"{self.name}: shared memory of a block and its reserve exceed the SM's"
+            )
         if self.max_warps * WARP_SIZE < MAX_THREADS_PER_BLOCK:
             raise ValueError(f"{self.name}: an SM holds at least one block of the largest size")
         if not 0.001 < self.bytes_per_flop < 1:
@@ -75,9 +77,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             "sm_89", "ptx78", 48, 24, 100, 99, 128, 1024, "RTX 4090", 128, 1008e9, 82.6e12
         ),
-        Architecture(
-            "sm_90", "ptx78", 64, 32, 228, 227, 128, 1024, "H100 SXM", 132, 3350e9, 67e12
-        ),
+        Architecture("sm_90", "ptx78", 64, 32, 228, 227, 128, 1024, "H100 SXM", 132, 3350e9, 67e12),
         Architecture("sm_100", "ptx86", 64, 32, 228, 227, 128, 1024, "B200", 148, 8000e9, 80e12),
         Architecture(
             "sm_120", "ptx87", 48, 24, 100, 99, 128, 1024, "RTX 5090", 170, 1792e9, 104.8e12

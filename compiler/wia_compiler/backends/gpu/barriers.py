@@ -1,4 +1,4 @@
-"""Where a block must wait: before shared memory is read after a write, and before it is overwritten."""
+"""Where a block must wait: before reading shared memory that was written, before overwriting it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def leaves_behind_barrier(body: Block) -> set[ComputeOp]:
     """The leaves before which every thread of the block waits.
 
     The rule: a barrier stands before a leaf that reads a shared buffer written since the last
-    barrier, and before one that writes a shared buffer read or written since. A loop's body follows
-    itself. A reduction at level ``block`` writes its own scratch memory, waits once inside and reads
-    it, so a barrier before it is needed only where nothing else waited since its last turn.
+    barrier, and before one that writes a shared buffer read or written since. A loop's body
+    follows itself. A reduction at level ``block`` writes its own scratch memory, waits once inside
+    and reads it, so it needs a barrier before it only where nothing waited since its last turn.
     """
     found: set[ComputeOp] = set()
     _walk(body, _Open(), found)

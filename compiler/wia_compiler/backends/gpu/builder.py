@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from math import gcd
 from typing import TypeVar, cast
@@ -70,7 +70,7 @@ class Builder:
         return value
 
     @contextmanager
-    def inside(self, block: Block, *, repeats: bool = False) -> Iterator[None]:
+    def inside(self, block: Block, *, repeats: bool = False) -> Generator[None]:
         """Append to ``block`` for a while; ``repeats`` says that it may run more than once."""
         self._blocks.append(block)
         self._known.append({})
@@ -133,9 +133,7 @@ class Builder:
         if atom.operand.range[0] >= 0:
             # Unsigned division by a constant is a multiplication and a shift, or a shift alone.
             operation = arith.DivUIOp if atom.operation == "floordiv" else arith.RemUIOp
-            return self.once(
-                ("atom", atom), lambda: self.add(operation(operand, divisor)).result
-            )
+            return self.once(("atom", atom), lambda: self.add(operation(operand, divisor)).result)
         return self.once(("atom", atom), lambda: self._signed(atom, operand, divisor))
 
     def _signed(self, atom: Atom, operand: SSAValue, divisor: SSAValue) -> SSAValue:
@@ -177,11 +175,11 @@ class Builder:
             return None
         whole = asked[0]
         for each in asked[1:]:
-            left, right = whole, each
-            whole = self.once(
-                ("and", left, right), lambda: self.add(arith.AndIOp(left, right)).result
-            )
+            whole = self._both(whole, each)
         return whole
+
+    def _both(self, left: SSAValue, right: SSAValue) -> SSAValue:
+        return self.once(("and", left, right), lambda: self.add(arith.AndIOp(left, right)).result)
 
     def load(self, buffer: SSAValue, indices: Sequence[Index]) -> SSAValue:
         """Read one element."""

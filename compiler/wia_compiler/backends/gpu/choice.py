@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from wia_compiler.backends.gpu.architecture import REGISTERS_PER_SM
 
 BLOCK_THREADS = 256
-"""Threads of a block: 8 warps keep an SM's four schedulers busy and fit 4 to 8 times in its registers."""
+"""8 warps: two for each of an SM's four schedulers; several such blocks fit in its registers."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which register buffers lie across the threads of a warp or block, and which each thread has whole."""
+"""Which register buffers lie across a group of threads, and which each thread has whole."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def distributed_buffers(
         for value, each in _operands(leaf):
             if scope_of(value) != "register" or prod(shape_of(value)) == 1:
                 continue
-            if group > 1 and _is_walked(leaf, each):
-                if found.setdefault(value, group) != group:
-                    raise LayoutError("a register buffer is shared by two different groups")
+            walked = group > 1 and _is_walked(leaf, each)
+            if walked and found.setdefault(value, group) != group:
+                raise LayoutError("a register buffer is shared by two different groups")
     for leaf in leaves:
         for value, each in _operands(leaf):
             if value in found and not _is_point_order(leaf, value, each):

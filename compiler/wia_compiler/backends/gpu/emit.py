@@ -144,4 +144,3 @@ def ptx_line_spans(ptx: str, spans: Mapping[tuple[int, int], tuple[Span, ...]]) 
         elif current and _INSTRUCTION.match(line):
             found[number] = current
     return found
-

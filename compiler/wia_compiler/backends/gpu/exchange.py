@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import (
@@ -28,7 +29,9 @@ from wia_compiler.dialects.gpu_shuffle import ShuffleOp
 Combine = Callable[[SSAValue, SSAValue], SSAValue]
 
 
-def fold_warp(builder: Builder, value: SSAValue, combine: Combine, lanes: int = WARP_SIZE) -> SSAValue:
+def fold_warp(
+    builder: Builder, value: SSAValue, combine: Combine, lanes: int = WARP_SIZE
+) -> SSAValue:
     """Every lane's share of ``lanes`` neighbours folded; all of them get the same bits.
 
     A butterfly: at each of log2(lanes) steps a lane joins its value with that of the lane whose
@@ -68,7 +71,8 @@ def _shuffle(builder: Builder, value: SSAValue, distance: int) -> SSAValue:
 def _narrow(builder: Builder, value: SSAValue, distance: int) -> SSAValue:
     widened = builder.add(arith.ExtUIOp(value, i32)).result
     moved = _shuffle(builder, widened, distance)
-    return builder.add(arith.TruncIOp(moved, value.type)).result
+    narrow = cast(IntegerType, value.type)
+    return builder.add(arith.TruncIOp(moved, narrow)).result
 
 
 def _wide(builder: Builder, value: SSAValue, distance: int) -> SSAValue:
@@ -85,8 +89,8 @@ def _wide(builder: Builder, value: SSAValue, distance: int) -> SSAValue:
 class BlockFold:
     """Folds of a whole block: butterflies in each warp, shared memory across, butterflies again.
 
-    ``put`` every partial result, then one ``barrier``, then ``take`` each total: all threads get it.
-    The number of warps is a power of two, so that a lane may read slot ``lane % warps`` and the
+    ``put`` every partial result, then one ``barrier``, then ``take`` each total: all get it. The
+    number of warps is a power of two, so that a lane may read slot ``lane % warps`` and the
     last butterfly needs log2(warps) steps.
     """
 

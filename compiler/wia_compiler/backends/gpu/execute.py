@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -25,11 +26,10 @@ def load_on_gpu(artifact: Artifact) -> GpuExecutable:
     """Load an artifact's PTX on the current device; ``TargetError`` where that cannot be."""
     if importlib.util.find_spec("cupy") is None:
         raise TargetError(
-            f"running {artifact.kernel} for {artifact.target} needs a GPU of this machine and cupy, "
-            f"which is not installed: {INSTALL_CUPY}; its PTX, SASS and resources need neither"
+            f"running {artifact.kernel} for {artifact.target} needs a GPU of this machine and "
+            f"cupy, which is not installed: {INSTALL_CUPY}; its PTX, SASS and resources need neither"
         )
-    import cupy  # pyright: ignore[reportMissingImports]
-
+    cupy: Any = importlib.import_module("cupy")
     try:
         count = int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError as error:
@@ -66,7 +66,9 @@ class GpuExecutable:
         path.write_bytes(artifact.files["kernel.ptx"])
         self._module = cupy.RawModule(path=str(path))
 
-    def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Mapping[str, int | float]:
+    def __call__(
+        self, inputs: Sequence[Array], outputs: Sequence[Array]
+    ) -> Mapping[str, int | float]:
         """Run on arrays of the specs it was built for; outputs are written in place."""
         cupy = self._cupy
         kept: list[Any] = []

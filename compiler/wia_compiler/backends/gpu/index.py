@@ -20,8 +20,8 @@ from xdsl.ir.affine import (
 class Atom:
     """An SSA value of type index, or a ``floordiv`` or ``mod`` of a sum by a constant.
 
-    ``low`` and ``high`` are the smallest and largest number it can be. Two atoms are equal where they
-    are the same value or the same operation on equal sums.
+    ``low`` and ``high`` are the smallest and largest number it can be. Two atoms are equal where
+    they are the same value or the same operation on equal sums.
     """
 
     low: int

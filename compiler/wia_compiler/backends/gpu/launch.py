@@ -24,7 +24,7 @@ class Launch:
     """One kernel launch: ``blocks`` × ``threads`` of ``entry`` on ``buffers``.
 
     Buffers are numbers: the kernel's inputs and outputs in order, then the plan's workspaces.
-    ``dynamic_shared_bytes`` is what the launch must ask for beside the entry's static shared memory.
+    ``dynamic_shared_bytes`` is what the launch asks for beside the entry's static shared memory.
     """
 
     entry: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from xdsl.dialects import arith, math, memref
 from xdsl.dialects.builtin import IndexType, IntegerType
@@ -35,7 +36,7 @@ class Kernel:
 
 
 class Leaf:
-    """One leaf in one kernel: its operands there, and the positions its maps and bounds speak of."""
+    """One leaf in one kernel: its operands there, and the places its maps and bounds speak of."""
 
     def __init__(self, op: ComputeOp, kernel: Kernel):
         self.op = op
@@ -163,7 +164,7 @@ class Leaf:
 
 
 def _multiply_adds(leaf: ComputeOp) -> dict[Operation, Operation]:
-    """Sums of a contraction that take a product of the body and nothing else does: one ``fma`` each.
+    """Sums of a contraction that alone take a product of the body: one ``fma`` each.
 
     The numerics contract lets a contraction add a product without rounding in between.
     """
@@ -219,7 +220,7 @@ def identity_of(leaf: ComputeOp, number: int) -> float | int | None:
     type = op.results[0].type
     if not isinstance(type, IntegerType):
         return None
-    width = type.width.data
+    width = cast("IntegerType", type).width.data
     extremes = {
         "arith.maxsi": -(1 << (width - 1)),
         "arith.minsi": (1 << (width - 1)) - 1,

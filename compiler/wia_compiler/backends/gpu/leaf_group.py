@@ -21,7 +21,7 @@ LOOP_UNROLL = 4
 
 @dataclass(frozen=True)
 class Group:
-    """The threads that share a leaf: ``size`` of them, ``member`` is which of them runs the code."""
+    """The threads that share a leaf: ``size`` of them; ``member`` is which of them this one is."""
 
     size: int
     member: Index
@@ -177,7 +177,9 @@ def _own_share(leaf: Leaf, group: Group, kept: Sequence[Index]) -> list[SSAValue
     def turn(slot: Index, values: Sequence[SSAValue]) -> Sequence[SSAValue]:
         point = group.member + slot * group.size
         along = iter(delinearize(point, folded))
-        axes = [next(along) if is_folded else kept[n] for n, (is_folded, _) in enumerate(_axes(leaf))]
+        axes = [
+            next(along) if is_folded else kept[n] for n, (is_folded, _) in enumerate(_axes(leaf))
+        ]
         condition = builder.all_of([_is_point(leaf, point, total), leaf.condition(axes)])
 
         def fold() -> Sequence[SSAValue]:

@@ -23,8 +23,8 @@ def lower_thread_leaf(leaf: Leaf, *, stores_if: SSAValue | None = None) -> None:
 
     Axes that pick an element of a register buffer are unrolled, so that the element has a name
     instead of an address. Others are unrolled from the innermost outwards while straight code stays
-    under 256 points; what is left becomes loops, the innermost of them in steps of four points where
-    its body is short.
+    under 256 points; what is left becomes loops, the innermost of them in steps of four points
+    where its body is short.
     ``stores_if`` is asked before writing to memory that other threads share.
     """
     straight = _straight_axes(leaf)
@@ -69,7 +69,9 @@ def each_position(leaf: Leaf, count: int, unroll: int, body: Callable[[Index], N
 
 
 def _straight_axes(leaf: Leaf) -> tuple[bool, ...]:
-    straight = [used or size == 1 for used, size in zip(leaf.register_axes, leaf.sizes, strict=True)]
+    straight = [
+        used or size == 1 for used, size in zip(leaf.register_axes, leaf.sizes, strict=True)
+    ]
     points = 1
     for used, size in zip(straight, leaf.sizes, strict=True):
         points *= size if used else 1

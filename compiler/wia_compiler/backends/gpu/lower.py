@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.dialects import func, gpu, memref
 from xdsl.dialects.builtin import (
@@ -55,19 +55,12 @@ BUFFER_ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class LowerToGpuPass:
-    """Every nest becomes a kernel; ``max_blocks`` is the largest grid, what exceeds it is folded."""
+    """Every nest becomes a kernel; ``max_blocks`` is the largest grid: what exceeds it is folded."""
 
     max_blocks: int = MAX_GRID_X
 
-    @property
-    def name(self) -> str:
-        """The stage's name."""
-        return "lower"
-
-    @property
-    def level(self) -> Level:
-        """The level of what it leaves."""
-        return "low"
+    name: ClassVar[str] = "lower"
+    level: ClassVar[Level] = "low"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Rewrite each ``wia.nest`` function in place."""

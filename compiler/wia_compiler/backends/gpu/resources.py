@@ -13,9 +13,7 @@ from wia_compiler.backends.gpu.occupancy import occupancy
 from wia_compiler.backends.gpu.tools import INSTALL_COMMAND
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
-_STACK = re.compile(
-    r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads"
-)
+_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _BARRIERS = re.compile(r"used (\d+) barriers")
@@ -24,7 +22,7 @@ _WARNING = re.compile(r"warning\s*:\s*(.*)")
 
 @dataclass(frozen=True)
 class EntryUsage:
-    """One entry of a cubin: registers per thread, bytes per block or thread, warnings as printed."""
+    """One entry of a cubin: registers a thread, shared bytes a block, other bytes a thread."""
 
     registers: int = 0
     shared_bytes: int = 0
@@ -73,7 +71,9 @@ def resources_of(
         shown["missing"] = f"registers, spills, occupancy and SASS need ptxas: {INSTALL_COMMAND}"
         return shown
     usage, warnings = parse_usage(log)
-    entries = {launch.entry: _entry(architecture, launch, usage[launch.entry]) for launch in launches}
+    entries = {
+        launch.entry: _entry(architecture, launch, usage[launch.entry]) for launch in launches
+    }
     if entries:
         rows = list(entries.values())
         for name in ("registers", "shared_bytes", "stack_bytes"):
@@ -90,9 +90,7 @@ def resources_of(
 
 def _entry(architecture: Architecture, launch: Launch, usage: EntryUsage) -> dict[str, Any]:
     shared = usage.shared_bytes + launch.dynamic_shared_bytes
-    held = occupancy(
-        architecture, launch.threads, registers=usage.registers, shared_bytes=shared
-    )
+    held = occupancy(architecture, launch.threads, registers=usage.registers, shared_bytes=shared)
     return {
         "registers": usage.registers,
         "shared_bytes": shared,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
@@ -27,15 +28,8 @@ class ScheduleGpuPass:
 
     architecture: Architecture
 
-    @property
-    def name(self) -> str:
-        """The stage's name."""
-        return "schedule"
-
-    @property
-    def level(self) -> Level:
-        """The level of what it leaves."""
-        return "mid"
+    name: ClassVar[str] = "schedule"
+    level: ClassVar[Level] = "mid"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Rewrite each ``wia.nest`` function in place."""

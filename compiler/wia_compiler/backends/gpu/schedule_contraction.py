@@ -30,9 +30,9 @@ THREADS_PER_SIDE = 16
 MAX_THREAD_TILE = 4
 """A thread takes up to 4 × 4 results: 16 sums in registers for 8 loads from shared memory."""
 FOLD_STEP = 16
-"""How much of the folded axis is in shared memory at a time: 64 × 16 of each operand, 8 KiB in f32."""
+"""How much of the folded axis is in shared memory at a time: 2 × 64 × 16 elements, 8 KiB in f32."""
 FILTERS_PER_THREAD = 4
-"""A thread of a convolution computes up to 4 filters at one place, so that one load serves 4 sums."""
+"""A thread of a convolution computes up to 4 filters at one place: one load serves 4 sums."""
 WARPS_PER_BLOCK = 4
 REGISTERS, REGISTERS_WIDE = 80, 112
 """What a 4 × 4 thread tile takes with sums of 4 and of 8 bytes; ptxas would rather spill at 64."""
@@ -48,7 +48,7 @@ class _Sides:
 
 
 def schedule_contraction(nest: FuncOp) -> Choice:
-    """Choose by the axes: tiles where both operands are reused, else a thread or a warp a result."""
+    """Choose by the axes: tiles where both operands are reused, else a thread or warp a result."""
     (leaf,) = [each for each in leaves_of(nest) if each.kind.data in ("contract", "window")]
     sides = _sides(nest, leaf)
     if sides is not None:
@@ -61,7 +61,7 @@ def schedule_contraction(nest: FuncOp) -> Choice:
 
 
 def _sides(nest: FuncOp, leaf: ComputeOp) -> _Sides | None:
-    """The axes to tile, where the leaf is a matmul: one folded axis, an axis of each operand alone."""
+    """The axes to tile, where the leaf is a matmul: one folded, one of each operand alone."""
     folded = [n for n, is_folded in zip(leaf.axis_names, leaf.reductions, strict=True) if is_folded]
     memory = [number for number in in_memory(leaf) if number < len(leaf.inputs)]
     if leaf.kind.data != "contract" or len(folded) != 1 or len(memory) != 2:
@@ -105,7 +105,7 @@ def _tiled(nest: FuncOp, leaf: ComputeOp, sides: _Sides) -> Choice:
 
 
 def _copy_order(leaf: ComputeOp, number: int) -> list[str]:
-    """Axes of an operand's tile, one along which memory is dense last: neighbours copy neighbours."""
+    """Axes of an operand's tile, a dense one last: neighbouring threads copy neighbours."""
     strides = axis_strides(leaf, number)
     used = [name for name in leaf.axis_names if uses_axis(leaf, number, name)]
     moving = [name for name in used if _moves(leaf, name)]

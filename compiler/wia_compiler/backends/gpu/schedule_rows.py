@@ -43,7 +43,9 @@ def schedule_rows(nest: FuncOp, architecture: Architecture) -> Choice:
     rows, length = prod(sizes), max(_row_length(leaf) for leaf in folds)
     numbers = {"rows": rows, "row": length}
     shareable = all(
-        identity_of(leaf, number) is not None for leaf in folds for number in range(len(leaf.outputs))
+        identity_of(leaf, number) is not None
+        for leaf in folds
+        for number in range(len(leaf.outputs))
     )
     by_column = bool(axes) and _rows_are_neighbours(folds, axes[-1])
     enough_columns = rows >= architecture.sm_count * WARP_SIZE
@@ -59,9 +61,7 @@ def schedule_rows(nest: FuncOp, architecture: Architecture) -> Choice:
     return _block_rows(nest, length, numbers)
 
 
-def _warp_rows(
-    nest: FuncOp, axes: list[str], sizes: list[int], numbers: dict[str, int]
-) -> Choice:
+def _warp_rows(nest: FuncOp, axes: list[str], sizes: list[int], numbers: dict[str, int]) -> Choice:
     warps = min(WARPS_PER_BLOCK, power_of_two_at_least(sizes[-1]))
     tile_loops(nest, {axes[-1]: Tile(warps, 1)}, inner="warp")
     kept = stage_rows(nest, WARP_SIZE, "warp")
@@ -97,7 +97,9 @@ def _rows_are_neighbours(folds: list[ComputeOp], last: str) -> bool:
     for leaf in folds:
         if not in_memory(leaf):
             continue
-        folded = [n for n, is_folded in zip(leaf.axis_names, leaf.reductions, strict=True) if is_folded]
+        folded = [
+            n for n, is_folded in zip(leaf.axis_names, leaf.reductions, strict=True) if is_folded
+        ]
         if any(is_dense_along(leaf, name) for name in folded):
             return False
         if is_dense_along(leaf, last):

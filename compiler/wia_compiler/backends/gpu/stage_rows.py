@@ -65,7 +65,7 @@ def stage_rows(nest: FuncOp, group: int, level: LeafLevel) -> int:
 
 
 def _row_of(leaf: ComputeOp, number: int) -> _Row | None:
-    """An input as a row, where it is one: every longer axis of the leaf walks it, kept ones do not."""
+    """An input as a row, where it is one: every longer axis walks it, and no kept one does."""
     source = leaf.inputs[number]
     axes = [(n, s) for n, s in zip(leaf.axis_names, leaf.sizes, strict=True) if s > 1]
     if scope_of(source) != "" or not axes or source in leaf.outputs:

@@ -20,7 +20,7 @@ TIMEOUT_S = 60
 
 
 def find_tool(name: str) -> Path | None:
-    """The tool in NVIDIA's Python packages, else on ``PATH``, else in ``CUDA_HOME``; ``None`` if absent."""
+    """The tool in NVIDIA's Python packages, on ``PATH`` or in ``CUDA_HOME``; ``None`` if absent."""
     return _find(name, Settings.read().cuda_home)
 
 
@@ -76,8 +76,8 @@ class Assembled:
 def assemble(ptx: str, architecture: str, *, timeout_s: float = TIMEOUT_S) -> Assembled:
     """Run ptxas with line information on PTX text.
 
-    A text that it refuses, a crash or a timeout is a ``TargetError`` with its stderr and the command
-    that reproduces it; the PTX stays on disk for that command.
+    A text that it refuses, a crash or a timeout is a ``TargetError`` with its stderr and the
+    command that reproduces it; the PTX stays on disk for that command.
     """
     tool = require_tool("ptxas")
     folder = Path(tempfile.mkdtemp(prefix="wia-ptxas-"))
