@@ -192,7 +192,10 @@ def cos_tail(z: mp.mpf) -> mp.mpf:
 
 def tanh_tail(z: mp.mpf) -> mp.mpf:
     """With z = x^2: (tanh(x) - x) / x^3."""
-    terms = [4 ** (k + 2) * (4 ** (k + 2) - 1) * mp.bernoulli(2 * k + 4) / mp.factorial(2 * k + 4) for k in range(20)]
+    terms = [
+        4 ** (k + 2) * (4 ** (k + 2) - 1) * mp.bernoulli(2 * k + 4) / mp.factorial(2 * k + 4)
+        for k in range(20)
+    ]
     x = mp.sqrt(z) if z > 0 else mp.mpf(0)
     return series(lambda v: (mp.tanh(x) - x) / x**3, terms, 0.01)(z)
 
@@ -354,8 +357,26 @@ FITS = (
         6,
         64,
     ),
-    Fit("TANH_F32", "tanh(x) = x + x^3 p(x^2), |x| <= 0.56", tanh_tail, lambda z: z + mp.mpf("1e-3"), mp.mpf(0), mp.mpf("0.3136"), 4, 32),
-    Fit("TANH_F64", "tanh(x) = x + x^3 p(x^2), |x| <= 0.56", tanh_tail, lambda z: z + mp.mpf("1e-3"), mp.mpf(0), mp.mpf("0.3136"), 10, 64),
+    Fit(
+        "TANH_F32",
+        "tanh(x) = x + x^3 p(x^2), |x| <= 0.56",
+        tanh_tail,
+        lambda z: z + mp.mpf("1e-3"),
+        mp.mpf(0),
+        mp.mpf("0.3136"),
+        4,
+        32,
+    ),
+    Fit(
+        "TANH_F64",
+        "tanh(x) = x + x^3 p(x^2), |x| <= 0.56",
+        tanh_tail,
+        lambda z: z + mp.mpf("1e-3"),
+        mp.mpf(0),
+        mp.mpf("0.3136"),
+        10,
+        64,
+    ),
     Fit("ERF_F32", "erf(x) = x + x p(x^2), |x| <= 1", erf_tail, one, mp.mpf(0), mp.mpf(1), 6, 32),
     Fit("ERF_F64", "erf(x) = x + x p(x^2), |x| <= 1", erf_tail, one, mp.mpf(0), mp.mpf(1), 13, 64),
     Fit(

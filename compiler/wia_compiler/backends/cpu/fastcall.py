@@ -146,7 +146,6 @@ def _layout_is_known() -> bool:
         return False
     probe = np.zeros(3)[1:]
     read = ctypes.c_void_p.from_address
-    return (
-        read(id(probe) + _DATA_OFFSET).value == probe.ctypes.data
-        and read(id(probe) + _TYPE_OFFSET).value == id(np.ndarray)
-    )
+    return read(id(probe) + _DATA_OFFSET).value == probe.ctypes.data and read(
+        id(probe) + _TYPE_OFFSET
+    ).value == id(np.ndarray)

@@ -138,9 +138,7 @@ def _move_large_buffers(function: func.FuncOp) -> list[MemRefType[Attribute]]:
     return moved
 
 
-def _give_workspace(
-    function: func.FuncOp, scratch: dict[str, list[MemRefType[Attribute]]]
-) -> None:
+def _give_workspace(function: func.FuncOp, scratch: dict[str, list[MemRefType[Attribute]]]) -> None:
     """Replace what a host function allocates, and what its nests ask for, by workspace slices."""
     block = function.body.block
     wanted: list[tuple[Operation, MemRefType[Attribute]]] = []
@@ -182,9 +180,7 @@ def _slice(
     before: Operation, workspace: SSAValue, offset: int, type_: MemRefType[Attribute]
 ) -> SSAValue:
     shift = arith.ConstantOp(IntegerAttr(offset, IndexType()))
-    view = memref.ViewOp.build(
-        operands=[workspace, shift.result, []], result_types=[type_]
-    )
+    view = memref.ViewOp.build(operands=[workspace, shift.result, []], result_types=[type_])
     shift.location = view.location = before.location
     parent = before.parent
     assert parent is not None
@@ -196,5 +192,3 @@ def _update_type(function: func.FuncOp) -> None:
     inputs = [argument.type for argument in function.body.block.args]
     outputs = list(function.function_type.outputs)
     function.function_type = FunctionType.from_lists(inputs, outputs)
-
-

@@ -86,9 +86,7 @@ class SchedulePass:
             along = runs_along_lanes(leaf, vectors)
             if along is None or not any(along[: len(leaf.inputs)]):
                 continue
-            rows = [
-                axis for axis in loops if axis != vectors and _is_row(leaf, axis, along)
-            ]
+            rows = [axis for axis in loops if axis != vectors and _is_row(leaf, axis, along)]
             most_rows, most_chunks = (8, 2) if self.vector_registers >= 32 else (4, 2)
             chunks = min(most_chunks, -(-loops[vectors] // lanes))
             row = rows[-1] if rows else None

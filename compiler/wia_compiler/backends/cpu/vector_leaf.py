@@ -378,22 +378,20 @@ class _Version:
         if not self.plan.runs_along(each):
             scalar = emitter.emit(memref.LoadOp.get(array, indices))
             return emitter.emit(vector.BroadcastOp(scalar, type_))
-        mask = None if is_register(array) else self._mask(
-            emitter, self._lane_conditions(None), points
+        mask = (
+            None if is_register(array) else self._mask(emitter, self._lane_conditions(None), points)
         )
         if mask is None:
             return emitter.emit(vector.LoadOp(array, indices, type_))
         zero = emitter.emit(_splat(0, type_))
         return emitter.emit(vector.MaskedLoadOp(array, indices, mask, zero, type_))
 
-    def _write(
-        self, emitter: IndexEmitter, output: int, points: Points, value: SSAValue
-    ) -> None:
+    def _write(self, emitter: IndexEmitter, output: int, points: Points, value: SSAValue) -> None:
         array = self.plan.context.array(self.leaf.outputs[output])
         each = self.leaf.output_maps[output]
         indices = [self._value(emitter, expression, points) for expression in each.results]
-        mask = None if is_register(array) else self._mask(
-            emitter, self._lane_conditions(None), points
+        mask = (
+            None if is_register(array) else self._mask(emitter, self._lane_conditions(None), points)
         )
         store: Operation
         if mask is None:

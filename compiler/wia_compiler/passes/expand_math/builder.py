@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+
 class Expansion:
     """Inserts ops before ``anchor``, with its location, on scalars or vectors of its shape."""
 

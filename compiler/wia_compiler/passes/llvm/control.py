@@ -132,9 +132,7 @@ def loop_hints(op: Operation) -> list[str]:
     return hints
 
 
-def _fill(
-    writer: Writer, index: int, name: str, type_: str, *incoming: tuple[str, str]
-) -> None:
+def _fill(writer: Writer, index: int, name: str, type_: str, *incoming: tuple[str, str]) -> None:
     pairs = ", ".join(f"[ {value}, {block} ]" for value, block in incoming)
     writer.fill(index, f"{name} = phi {type_} {pairs}")
 

@@ -63,9 +63,7 @@ def emit_llvm(
                 if options.packed_entry and options.entry_attribute in op.attributes:
                     functions.append(_packed_entry(shared, op))
             case memref.GlobalOp():
-                shared.globals.append(
-                    f"{symbol(op.sym_name.data)} = {global_text(op, options)}"
-                )
+                shared.globals.append(f"{symbol(op.sym_name.data)} = {global_text(op, options)}")
             case _:
                 raise LLVMError(f"no LLVM form for {op.name} at the top of a module")
     head = [f'target triple = "{options.triple}"']
@@ -130,7 +128,9 @@ def _packed_entry(shared: ModuleWriter, op: func.FuncOp) -> str:
         if not isinstance(argument.type, MemRefType):
             raise LLVMError(f"a packed entry takes memrefs, @{op.sym_name.data} {argument.type}")
         slot = writer.temporary(f"getelementptr inbounds ptr, ptr %buffers, i64 {number}")
-        passed.append(f"ptr {writer.temporary(f'load ptr, ptr {slot}, align 8', argument.name_hint)}")
+        passed.append(
+            f"ptr {writer.temporary(f'load ptr, ptr {slot}, align 8', argument.name_hint)}"
+        )
     writer.line(f"call void {symbol(op.sym_name.data)}({', '.join(passed)})")
     writer.line("ret void")
     head = f"define void {symbol(name)}(ptr noalias noundef readonly %buffers) #0{place} {{"

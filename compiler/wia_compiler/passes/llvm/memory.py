@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from xdsl.dialects import memref, vector
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, MemRefType, VectorType, i1, i16
+from xdsl.dialects.builtin import (
+    DenseIntOrFPElementsAttr,
+    IntegerAttr,
+    MemRefType,
+    VectorType,
+    i1,
+    i16,
+)
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from wia_compiler.passes.llvm.scalars import Handler, flags_of, widened
@@ -160,9 +167,7 @@ def _deallocate(writer: Writer, op: memref.DeallocOp) -> None:
 def _view(writer: Writer, op: memref.ViewOp) -> None:
     """A typed window into bytes, ``byte_shift`` from their start."""
     shift = writer.values[op.byte_shift]
-    writer.assign(
-        op.result, f"getelementptr inbounds i8, {writer.typed(op.source)}, i64 {shift}"
-    )
+    writer.assign(op.result, f"getelementptr inbounds i8, {writer.typed(op.source)}, i64 {shift}")
 
 
 def _offsets(writer: Writer, op: memref.SubviewOp | memref.ReinterpretCastOp) -> list[str]:
@@ -182,9 +187,7 @@ def _reinterpret(writer: Writer, op: memref.ReinterpretCastOp) -> None:
     _shift(writer, op, offset)
 
 
-def _shift(
-    writer: Writer, op: memref.SubviewOp | memref.ReinterpretCastOp, linear: str
-) -> None:
+def _shift(writer: Writer, op: memref.SubviewOp | memref.ReinterpretCastOp, linear: str) -> None:
     if linear == "0":
         writer.values[op.result] = writer.values[op.source]
         return
@@ -232,7 +235,8 @@ def global_text(op: memref.GlobalOp, writer_options: Any) -> str:
         if op.initial_value.is_splat():
             numbers = tuple(numbers) * count
         items = ", ".join(
-            f"{element} {constant(number, type_.element_type, writer_options)}" for number in numbers
+            f"{element} {constant(number, type_.element_type, writer_options)}"
+            for number in numbers
         )
         value = f"[{items}]"
     return f"internal {space}{kind} [{count} x {element}] {value}, align 16"

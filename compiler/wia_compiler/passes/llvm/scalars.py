@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -57,7 +58,13 @@ _INTEGER_INTRINSICS = {
     "arith.minui": "umin",
     "arith.maxui": "umax",
 }
-_FLOAT = {"arith.addf": "fadd", "arith.subf": "fsub", "arith.mulf": "fmul", "arith.divf": "fdiv", "arith.remf": "frem"}
+_FLOAT = {
+    "arith.addf": "fadd",
+    "arith.subf": "fsub",
+    "arith.mulf": "fmul",
+    "arith.divf": "fdiv",
+    "arith.remf": "frem",
+}
 _FLOAT_INTRINSICS = {
     "arith.maximumf": "maximum",
     "arith.minimumf": "minimum",
@@ -164,7 +171,9 @@ def _f64_to_odd_f32(writer: Writer, shape: Attribute, value: str) -> str:
     even = writer.temporary(f"icmp eq {bits} {parity}, {number(0)}")
     magnitudes = [
         writer.temporary(
-            writer.call(f"llvm.fabs.{intrinsic_suffix(with_element(shape, f64))}", wide, [(wide, each)])
+            writer.call(
+                f"llvm.fabs.{intrinsic_suffix(with_element(shape, f64))}", wide, [(wide, each)]
+            )
         )
         for each in (back, value)
     ]
@@ -192,7 +201,9 @@ def _integer(writer: Writer, op: arith.SignlessIntegerBinaryOperation) -> None:
     flags = ""
     overflow = op.properties.get("overflowFlags")
     if isinstance(overflow, arith.IntegerOverflowAttr):
-        flags = "".join(f"{flag.value} " for flag in arith.IntegerOverflowFlag if flag in overflow.data)
+        flags = "".join(
+            f"{flag.value} " for flag in arith.IntegerOverflowFlag if flag in overflow.data
+        )
     values = writer.values
     writer.assign(
         op.result,
@@ -235,32 +246,42 @@ def _computed(type_: Attribute, writer: Writer) -> Attribute:
 
 
 def _extremum(writer: Writer, op: arith.FloatingPointLikeBinaryOperation) -> None:
-    """maximumf and minimumf: a constant operand makes it one compare and select that keeps NaN.
+    """maximumf and minimumf: with a constant operand a compare and a select, which keep NaN.
 
-    ``max(x, c)`` is ``c > x ? c : x``: one instruction on x86 (``vmaxps``), where the intrinsic takes
-    five. Which zero ``max(-0.0, 0.0)`` gives is left open by the numerics contract.
+    ``max(x, c)`` is ``c > x ? c : x``, one ``vmaxps`` where the intrinsic takes five instructions;
+    for the zero that would win over the other zero it is ``x <= c ? c : x`` (two).
     """
-    literal = next((each for each in (op.rhs, op.lhs) if _is_ordered_constant(each)), None)
+    literal = next((each for each in (op.rhs, op.lhs) if _ordered_constant(each) is not None), None)
     if literal is None or writer.options.extremum == "intrinsic":
         _float_intrinsic(writer, op)
         return
     other = op.lhs if literal is op.rhs else op.rhs
     type_, bound = widened(writer, literal)
     _, value = widened(writer, other)
-    order = "ogt" if op.name == "arith.maximumf" else "olt"
-    chosen = writer.temporary(f"fcmp {order} {type_} {bound}, {value}")
+    word, winner = ("gt", 1.0) if op.name == "arith.maximumf" else ("lt", -1.0)
+    number = _ordered_constant(literal)
+    if number == 0.0 and number is not None and math.copysign(1.0, number) == winner:
+        compared, chosen, rest = f"u{word} {type_} {value}, {bound}", value, bound
+    else:
+        compared, chosen, rest = f"o{word} {type_} {bound}, {value}", bound, value
     truth = llvm_type(with_element(op.result.type, i1), writer.options)
-    _finish(writer, op.result, f"select {truth} {chosen}, {type_} {bound}, {type_} {value}")
+    test = writer.temporary(f"fcmp {compared}")
+    _finish(writer, op.result, f"select {truth} {test}, {type_} {chosen}, {type_} {rest}")
 
 
-def _is_ordered_constant(value: SSAValue) -> bool:
+def _ordered_constant(value: SSAValue) -> float | None:
+    """The number behind a float constant or splat that is no NaN."""
     if not isinstance(value.owner, arith.ConstantOp):
-        return False
-    attribute = value.owner.value
-    if isinstance(attribute, FloatAttr):
-        number = attribute.value.data
-        return number == number
-    return False
+        return None
+    number: float | None = None
+    match value.owner.value:
+        case FloatAttr() as attribute:
+            number = attribute.value.data
+        case DenseIntOrFPElementsAttr() as attribute if attribute.is_splat():
+            number = float(attribute.get_values()[0])
+        case _:
+            pass
+    return number if number is not None and number == number else None
 
 
 def _compare_integers(writer: Writer, op: arith.CmpiOp) -> None:
@@ -327,7 +348,9 @@ def _to_integer(writer: Writer, op: arith.FPToSIOp | arith.FPToUIOp) -> None:
     type_, value = widened(writer, op.input)
     kind = "fptosi" if isinstance(op, arith.FPToSIOp) else "fptoui"
     result = writer.type(op.result)
-    suffix = f"{intrinsic_suffix(op.result.type)}.{intrinsic_suffix(_computed(op.input.type, writer))}"
+    suffix = (
+        f"{intrinsic_suffix(op.result.type)}.{intrinsic_suffix(_computed(op.input.type, writer))}"
+    )
     writer.assign(op.result, writer.call(f"llvm.{kind}.sat.{suffix}", result, [(type_, value)]))
 
 

@@ -83,7 +83,9 @@ class Worker:
         if "error" in header:
             raise TargetError(_message(str(header["error"]), request))
         return Generated(
-            blobs.get("ir", b"").decode(), blobs.get("assembly", b"").decode(), blobs.get("object", b"")
+            blobs.get("ir", b"").decode(),
+            blobs.get("assembly", b"").decode(),
+            blobs.get("object", b""),
         )
 
     def close(self) -> None:
@@ -125,9 +127,7 @@ class Worker:
             self._discard()
             raise
 
-    def _send(
-        self, header: dict[str, Any], text: bytes
-    ) -> tuple[dict[str, Any], dict[str, bytes]]:
+    def _send(self, header: dict[str, Any], text: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
         process = self._running()
         assert process.stdin is not None and process.stdout is not None
         try:
@@ -222,10 +222,8 @@ def _message(reason: str, request: CodeRequest) -> str:
     with os.fdopen(handle, "w", encoding="utf-8") as file:
         file.write(request.ir)
     command = [
-        *(sys.executable, str(Path(worker_process.__file__)), path),
+        *(sys.executable, "-I", str(Path(worker_process.__file__)), path),
         *("--triple", request.triple, "--cpu", request.cpu, f"--features={request.features}"),
         *("--opt", str(request.opt)),
     ]
     return f"LLVM refused the module for {request.triple}:\n{reason}\nrepeat it with:\n  {shlex.join(command)}"
-
-

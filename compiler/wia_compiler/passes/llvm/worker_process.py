@@ -4,7 +4,7 @@ It imports llvmlite and nothing of this package, and answers on stdout what it r
 message each way: four bytes of length, a JSON header, then the header's ``blobs`` (name, length) in
 order. Run on a file it reproduces one request::
 
-    python worker_process.py FILE.ll --triple nvptx64-nvidia-cuda --cpu sm_90 --opt 2
+    python -I worker_process.py FILE.ll --triple nvptx64-nvidia-cuda --cpu sm_90 --opt 2
 """
 
 import argparse

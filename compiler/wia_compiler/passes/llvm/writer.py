@@ -131,8 +131,9 @@ class Writer:
         """
         callee = self.module.declare(name, result, [type_ for type_, _ in arguments])
         passed = ", ".join(
-            f"{type_} align {align} {value}" if align and type_.startswith("ptr") else
-            f"{type_} {value}"
+            f"{type_} align {align} {value}"
+            if align and type_.startswith("ptr")
+            else f"{type_} {value}"
             for type_, value in arguments
         )
         return f"call {flags}{result} {callee}({passed})"
@@ -142,5 +143,13 @@ def symbol(name: str) -> str:
     """A global name as LLVM spells it; anything unusual is quoted."""
     if re.fullmatch(r"[A-Za-z_.$][A-Za-z0-9_.$-]*", name):
         return f"@{name}"
-    return '@"' + "".join(c if c.isascii() and (c.isalnum() or c in "_.$-") else "".join(
-        f"\\{byte:02X}" for byte in c.encode()) for c in name) + '"'
+    return (
+        '@"'
+        + "".join(
+            c
+            if c.isascii() and (c.isalnum() or c in "_.$-")
+            else "".join(f"\\{byte:02X}" for byte in c.encode())
+            for c in name
+        )
+        + '"'
+    )
