@@ -44,3 +44,8 @@ def test_a_coarser_multiplication_and_large_inputs_are_allowed_for():
     # What is left after large numbers cancel carries their rounding.
     assert not compare("B", got - 1, wanted - 1, 8).agrees
     assert compare("B", got - 1, wanted - 1, 8, largest_input=1e5).agrees
+
+
+def test_the_mean_of_infinities_is_shown_without_a_warning():
+    both = np.array([np.inf, -np.inf], np.float32)
+    assert np.isnan(compare("B", both, both, 8).mean)

@@ -69,7 +69,8 @@ def compare(
     """Compare one result; NaN and infinities must stand in the same places."""
     dtype = from_numpy(result.dtype)
     text = f"{dtype or result.dtype}[{','.join(map(str, result.shape))}]"
-    mean = float(result.mean(dtype=np.float64)) if result.size else float("nan")
+    with np.errstate(invalid="ignore", over="ignore"):  # inf - inf is NaN, and shown as such
+        mean = float(result.mean(dtype=np.float64)) if result.size else float("nan")
     if dtype is None or result.shape != wanted.shape or result.dtype != wanted.dtype:
         return Comparison(name, text, float("inf"), 0.0, mean)
     if not dtype.is_float:
