@@ -1,5 +1,5 @@
 import { h } from "./dom.js";
-import { LABEL, linesText, litByLines } from "./links.js";
+import { FAMILY, LABEL, linesText, litByLines } from "./links.js";
 import { listing, plainRows } from "./listing.js";
 
 // Machine text, up to two formats side by side, each line linked to the cell.
@@ -68,7 +68,7 @@ function explain(view, pane, line, words) {
   const lit = view.links.resolve(`text/${pane.format}/${line}`);
   const meaning = view.data.opcodes[pane.format]?.[opcode] ?? "";
   const ops = [...lit.ops].reverse().find(([name, ids]) => ids.size && view.stage(name).graph);
-  const labels = ops ? [...ops[1]].map((id) => view.links.row(ops[0], id)?.[LABEL]).filter(Boolean) : [];
+  const labels = ops ? [...ops[1]].map((id) => view.links.row(ops[0], id)).filter((op) => op && op[FAMILY] !== "fusion").map((op) => op[LABEL]) : [];
   const from = lit.lines.size ? ` · from ${linesText(lit.lines)}${labels.length ? `, ${labels.slice(0, 3).join(", ")}` : ""}` : "";
   words.replaceChildren(h("b", { class: "w-op" }, opcode), meaning ? ` — ${meaning}` : "", h("span", { class: "dim" }, `${from} · ${pane.title} line ${line}`));
 }

@@ -1,0 +1,308 @@
+"""The explorer's page in Chromium, without a notebook: links, keys, themes, widths, large and hostile input."""
+
+import dataclasses
+import json
+import os
+import re
+
+import pytest
+
+pytest.importorskip("playwright.sync_api")
+
+from explorer_page import page_html
+from lab_server import FLAGS, find_browser
+from notebook_sample import PTX, sample_exhibit
+from wia_compiler.base.record import OpRow
+from wia_notebook.views.payload import payload
+
+PAYLOAD = payload(sample_exhibit(ran=True), engine="builtin")
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    path = find_browser()
+    if path is None:
+        message = "no Chromium found: apt-get install chromium"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def draw(chromium):
+    """``draw(data, width=…)``: a page with the explorer; faults of its script fail the test."""
+    pages, faults = [], []
+
+    def draw(data=PAYLOAD, *, width=1200, **state):
+        page = chromium.new_page(viewport={"width": width, "height": 900})
+        pages.append(page)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.set_content(page_html(data, **state))
+        page.locator(".wia[data-ready='1']").wait_for(timeout=10_000)
+        return page
+
+    yield draw
+    for page in pages:
+        page.close()
+    assert faults == []
+
+
+def trait(page, name):
+    return page.evaluate("(name) => model.get(name)", name)
+
+
+def press(page, *keys):
+    page.locator(".wia").focus()
+    for key in keys:
+        page.keyboard.press(key)
+
+
+def test_hover_links_graph_and_cell_and_leaves_no_trace(draw):
+    page = draw()
+    page.locator("[data-picture=fusion] .chip", has_text="relu").hover()
+    page.locator(".wia-source .ln.hl").wait_for()
+    assert page.locator(".wia-source .ln.hl").inner_text().strip().endswith("y = relu(y);")
+    assert page.locator("[data-picture=infer-shapes] .node.hl .title").all_text_contents() == ["relu"]
+    page.locator(".wia-foot").hover()
+    page.wait_for_function("!document.querySelector('.hl')")
+    assert trait(page, "selected") == ""
+
+
+def test_a_click_pins_and_a_second_one_unpins(draw):
+    page = draw()
+    group = page.locator("[data-picture=fusion] .group")
+    group.click(position={"x": 20, "y": 10})
+    assert trait(page, "selected") == "fusion/0"
+    assert len(page.locator(".wia-source .ln.hl").all()) == 3
+    card = page.locator(".wia-card").first.inner_text()
+    assert "3 ops in one kernel" in card and "one consumer" in card
+    group.click(position={"x": 20, "y": 10})
+    assert trait(page, "selected") == ""
+
+
+def test_links_follow_origins_where_lines_cannot_tell(draw):
+    page = draw()
+    # reduce_sum and div stand on one line; origins keep them apart.
+    page.locator("[data-picture=fusion] .node", has_text="reduce_sum").click()
+    page.wait_for_function("document.querySelectorAll('[data-picture] .node.hl').length === 2")
+    assert set(page.locator("[data-picture] .node.hl .title").all_text_contents()) == {"reduce_sum"}
+
+
+def test_machine_lines_link_back_and_are_explained(draw):
+    page = draw(tab="assembly", stage="sass")
+    page.locator(".ln", has_text="fma.rn.f32").hover()
+    page.locator(".wia-source .ln.hl").wait_for()
+    assert "conv2d" in page.locator(".wia-source .ln.hl").inner_text()
+    words = page.locator(".wia-explain").inner_text()
+    assert "fma.rn.f32 — one fused multiply-add" in words and "from line 8, conv2d" in words
+    assert page.locator(".ln.hl", has_text="FFMA").count() == 1
+
+
+def test_formats_stand_side_by_side_as_chosen(draw):
+    page = draw(tab="assembly", stage="ptx")
+    heads = page.locator(".wia-panel .wia-pane h4 span:first-child")
+    assert heads.all_text_contents() == ["LLVM", "PTX"]
+    page.get_by_role("button", name="SASS", exact=True).click()
+    assert heads.all_text_contents() == ["PTX", "SASS"]
+    page.get_by_role("button", name="PTX", exact=True).click()
+    assert heads.all_text_contents() == ["SASS"]
+
+
+def test_keys_step_search_and_unpin(draw):
+    page = draw()
+    press(page, "ArrowRight")
+    assert trait(page, "stage") == "loops"
+    press(page, *["ArrowLeft"] * 30)
+    assert trait(page, "stage") == "source"
+    press(page, "/")
+    page.keyboard.type("ffma")
+    page.keyboard.press("Enter")
+    assert trait(page, "tab") == "assembly" and trait(page, "selected") == "text/sass/4"
+    press(page, "Escape")
+    assert trait(page, "selected") == ""
+    press(page, "/")
+    page.keyboard.type("ArrowRight nothing")
+    page.keyboard.press("Escape")
+    assert page.locator(".wia-results").is_hidden()
+    tab = page.locator("[data-tab=assembly]")
+    tab.focus()
+    page.keyboard.press("ArrowRight")
+    assert trait(page, "tab") == "roofline"
+    page.keyboard.press("Home")
+    assert trait(page, "tab") == "graph"
+
+
+def test_ops_are_reached_by_keyboard_alone(draw):
+    page = draw()
+    page.locator("[data-picture=fusion] .wia-picture").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    assert trait(page, "selected") == "fusion/arg:X"
+    assert page.locator(".wia-card").first.inner_text().startswith("X")
+
+
+def test_python_drives_the_view(draw):
+    page = draw()
+    page.evaluate("() => { model.set('stage', 'schedule'); model.set('tab', 'text'); model.set('selected', 'line/8'); }")
+    assert page.locator("[aria-current=step]").get_attribute("data-stage") == "schedule"
+    assert page.locator(".ln.new", has_text="@grid").count() == 1
+    page.evaluate("() => model.set('compare', '-')")
+    assert page.locator(".ln.new").count() == 0
+    page.evaluate("() => model.set('stage', 'no such stage')")
+    assert page.locator("[aria-current=step]").get_attribute("data-stage") == "sass"
+    page.evaluate("() => model.set('status', { text: 'no device\\n  help: x', kind: 'error' })")
+    assert page.get_by_role("alert").inner_text() == "no device\n  help: x"
+
+
+def test_buttons_ask_python(draw):
+    page = draw()
+    page.get_by_role("radio", name="sm_120").click()
+    page.get_by_role("button", name="▶ Run").click()
+    page.locator("[data-export=svg]").click()
+    assert page.evaluate("sent") == [
+        {"type": "target", "target": "gpu:sm_120"},
+        {"type": "run"},
+        {"type": "export", "format": "svg", "stage": "fusion"},
+    ]
+
+
+def test_decisions_light_what_they_are_about(draw):
+    page = draw(tab="decisions")
+    page.locator("tr", has_text="relu → reduce_sum").click()
+    assert trait(page, "selected") == "canonicalize/2,3"
+    lit = page.locator(".wia-source .ln.hl").all_inner_texts()
+    assert len(lit) == 2 and "reduce_sum" in lit[1]
+
+
+def test_a_stage_without_a_graph_says_where_to_look(draw):
+    page = draw(stage="ptx")
+    page.get_by_role("button", name="Show the assembly").click()
+    assert trait(page, "tab") == "assembly"
+
+
+def test_cleaning_up_leaves_no_listener(draw):
+    page = draw()
+    assert page.evaluate("model.count()") > 5
+    page.evaluate("() => { model.set('data', { ...model.get('data') }); cleanup(); }")
+    assert page.evaluate("model.count()") == 0
+
+
+def test_long_listings_keep_few_lines_in_the_page(draw):
+    exhibit = sample_exhibit()
+    text = PTX * 1000
+    stages = tuple(dataclasses.replace(s, text=text) if s.name == "ptx" else s for s in exhibit.trace.stages)
+    data = payload(dataclasses.replace(exhibit, trace=dataclasses.replace(exhibit.trace, stages=stages), assembly={"ptx": text}), engine="builtin")
+    page = draw(data, tab="assembly", stage="ptx")
+    assert page.locator(".wia-panel .ln").count() < 200
+    page.evaluate("() => { const box = document.querySelector('.wia-panel .wia-listing'); box.scrollTop = 19 * 9000; }")
+    page.locator(".wia-panel .ln[data-line='9001']").wait_for()
+    page.evaluate("() => model.set('tab', 'text')")
+    page.evaluate("() => model.set('compare', 'loops')")
+    assert page.locator(".wia-panel .ln").count() < 400
+
+
+def test_the_diff_of_long_texts_is_right_and_folded(draw):
+    exhibit = sample_exhibit()
+    old = [f"%{i} = op.a %{max(0, i - 1)} : tensor<{i % 7}xf32>" for i in range(3000)]
+    new = [line.replace("%", "%1") for line in old]
+    new[1500:1500] = ["inserted"]
+    del new[2000:2010]
+    texts = {"canonicalize": "\n".join(old), "fusion": "\n".join(new)}
+    stages = tuple(
+        dataclasses.replace(s, text=texts.get(s.name, s.text), changed=s.changed or s.name in texts) for s in exhibit.trace.stages
+    )  # fmt: skip
+    data = payload(dataclasses.replace(exhibit, trace=dataclasses.replace(exhibit.trace, stages=stages)), engine="builtin")
+    page = draw(data, tab="text", compare="canonicalize")
+    assert "−10 +1 lines" in page.locator(".wia-bar").inner_text()
+    assert page.locator(".ln.new").inner_text().strip().endswith("inserted")
+    assert page.locator(".ln.gone").count() == 10
+    page.locator(".wia-fold").first.click()
+    assert page.locator(".wia-panel .ln").count() < 400
+
+
+def test_too_many_ops_become_a_table(draw):
+    exhibit = sample_exhibit()
+    rows = tuple(OpRow(str(i), "wia.add", "add", "elementwise", (str(i - 1),) if i else (), "tensor<4xf32>") for i in range(2000))
+    stages = tuple(dataclasses.replace(s, ops=rows, decisions=()) if s.name == "fusion" else s for s in exhibit.trace.stages)
+    data = payload(dataclasses.replace(exhibit, trace=dataclasses.replace(exhibit.trace, stages=stages)), engine="builtin")
+    page = draw(data)
+    pane = page.locator("[data-picture=fusion]").inner_text()
+    assert "more than a picture can show" in pane and re.search(r"add\s+2000", pane)
+
+
+@pytest.mark.parametrize("hostile", ["<img src=x onerror=window.hit=1>", "</script><script>window.hit=1</script>", '"><svg onload=window.hit=1>'])
+def test_text_of_the_user_never_becomes_markup(draw, hostile):
+    exhibit = sample_exhibit()
+    ops = (dataclasses.replace(exhibit.trace.stage("fusion").ops[1], label=hostile, parent=None, id="0"),)
+    stages = tuple(
+        dataclasses.replace(s, text=hostile, ops=ops if s.level == "high" else (), summary=hostile) for s in exhibit.trace.stages
+    )  # fmt: skip
+    trace = dataclasses.replace(exhibit.trace, stages=stages, source=hostile, kernel=hostile, signature=hostile)
+    data = payload(dataclasses.replace(exhibit, trace=trace, hint=hostile, origin=hostile, assembly={"ptx": hostile}), engine="builtin")
+    page = draw(data, selected="fusion/0")
+    for tab in ("text", "decisions", "assembly", "roofline", "resources", "graph"):
+        page.evaluate("(tab) => model.set('tab', tab)", tab)
+    assert page.evaluate("window.hit") is None
+    assert page.locator(".wia img, .wia script").count() == 0
+    assert hostile in page.locator(".wia-head").inner_text()
+
+
+def test_an_svg_with_a_script_in_it_loses_it(draw):
+    data = json.loads(json.dumps(PAYLOAD))
+    stage = next(stage for stage in data["stages"] if stage["name"] == "fusion")
+    stage["graph"]["svg"] = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="window.hit=1"><script>window.hit=1</script><a href="javascript:0"><rect/></a><g data-op="0" onclick="window.hit=1"/></svg>'
+    page = draw(data)
+    picture = page.locator("[data-picture=fusion]")
+    assert picture.locator("script, a").count() == 0
+    assert page.evaluate("window.hit") is None
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1300, 900, 700, 420])
+def test_nothing_overflows_at_any_width(draw, theme, width):
+    page = draw(width=width, theme=theme)
+    for tab in ("graph", "text", "decisions", "assembly", "roofline", "resources"):
+        page.evaluate("(tab) => model.set('tab', tab)", tab)
+        root = page.locator(".wia")
+        assert root.evaluate("e => e.scrollWidth <= e.clientWidth + 1"), tab
+        assert page.locator(".wia-panel").inner_text().strip()
+        if os.environ.get("WIA_SCREENSHOTS"):
+            page.screenshot(path=f"{os.environ['WIA_SCREENSHOTS']}/{tab}_{width}_{theme}.png", full_page=True)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_text_has_enough_contrast(draw, theme):
+    page = draw(theme=theme)
+    ratios = page.evaluate(CONTRAST)
+    assert min(ratio for ratio, _ in ratios) >= 4.0, sorted(ratios)[:5]
+
+
+def test_every_control_has_a_name(draw):
+    page = draw()
+    nameless = page.evaluate(
+        "() => [...document.querySelectorAll('.wia button, .wia input, .wia select, .wia [role=button]')]"
+        ".filter(e => !(e.textContent.trim() || e.getAttribute('aria-label'))).map(e => e.outerHTML)"
+    )
+    assert nameless == []
+    assert page.get_by_role("tab", selected=True).inner_text() == "Graph"
+    assert page.get_by_role("tabpanel").get_attribute("aria-labelledby").endswith("-graph")
+
+
+CONTRAST = """() => {
+  const parse = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = ([r, g, b]) => [r, g, b].map((v) => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [.2126, .7152, .0722][i], 0);
+  const ground = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length === 3 || c[3] > .5) return c; } return [255, 255, 255]; };
+  const out = [];
+  for (const e of document.querySelectorAll('.wia *')) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim());
+    if (!own || e.closest('svg') || !e.offsetParent || e.disabled) continue;
+    const a = light(parse(getComputedStyle(e).color)), b = light(ground(e));
+    out.push([(Math.max(a, b) + .05) / (Math.min(a, b) + .05), e.className + ': ' + e.textContent.slice(0, 30)]);
+  }
+  return out;
+}"""
