@@ -13,7 +13,7 @@ from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.dialects.wia.declaration import InferenceError
 from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp, make_op
 from wia_compiler.passes.facts import TargetFacts
-from wia_compiler.passes.pipeline import high_passes
+from wia_compiler.passes.pipeline import high_passes, mid_passes
 from wia_compiler.passes.verifier import verify_high_level
 from wia_compiler.reference.interpret import run_module
 from xdsl.dialects.builtin import ModuleOp
@@ -230,3 +230,14 @@ def test_fusion_records_every_edge_once(program: Program, facts: TargetFacts) ->
         together = op.parent is user.parent and op.parent_op() is not module.body.block.first_op
         assert decision.taken == together
         assert decision.reason
+
+
+@SETTINGS
+@given(program=programs(), facts=st.sampled_from(FACTS))
+def test_every_kernel_that_fusion_makes_is_one_nest(program: Program, facts: TargetFacts) -> None:
+    module, made = program.module, context(facts=facts)
+    for step in (*high_passes(specs(**program.inputs)), *mid_passes(())):
+        made.decisions.clear()
+        step.run(module, made)
+    module.verify()
+    assert [decision.reason for decision in made.decisions if not decision.taken] == []
