@@ -1,0 +1,277 @@
+"""The magics in a shell of this process: options, names, errors, results."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from wia_compiler.base.errors import ArgumentError, CompileError, TargetError
+from wia_compiler.runtime.kernel import Kernel
+from wia_notebook.cell import run_expression
+from wia_notebook.explorer import Explorer
+from wia_notebook.option_text import split_line
+
+ROOT = Path(__file__).parents[2]
+SCALE = "kernel scale(input A: tensor, output B: tensor) {\n  B = A * 2.0;\n}\n"
+FIXED = "kernel fixed(input A: tensor<3x17xf32>, output B: tensor) { B = relu(A) + 1.0; }\n"
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    monkeypatch.setenv("WIA_CACHE_DIR", str(tmp_path / "cache"))
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance()
+    shell.run_line_magic("load_ext", "wia_notebook")
+    yield shell
+    shell.history_manager.end_session()
+    InteractiveShell.clear_instance()
+
+
+def run(shell, cell, *, quiet=True):
+    with capture_output() as out:
+        done = shell.run_cell(cell, store_history=True)
+    return done, out.stdout + out.stderr
+
+
+def value(shell, cell):
+    done, text = run(shell, cell)
+    assert done.success, text
+    return done.result
+
+
+def test_loading_imports_nothing_heavy_and_is_quick():
+    code = (
+        "import sys, time\n"
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\n"
+        "before = set(sys.modules)\n"
+        "start = time.perf_counter()\n"
+        "shell.run_line_magic('load_ext', 'wia_notebook')\n"
+        "took = time.perf_counter() - start\n"
+        "heavy = {'numpy', 'ipywidgets', 'plotly', 'graphviz', 'nbformat', 'xdsl', 'llvmlite', 'lark', 'anywidget'}\n"
+        "print(sorted((set(sys.modules) - before) & heavy), len(set(sys.modules) - before), took)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / r) for r in ("compiler", "kernels", "wia_notebook"))}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    heavy, _, rest = done.stdout.partition("]")
+    assert heavy == "["
+    assert int(rest.split()[0]) < 25  # modules of our own and little else: what 30 ms can hold
+
+
+def test_unloading_takes_everything_away(shell):
+    matchers = len(shell.Completer.custom_matchers)
+    assert "wia" in shell.magics_manager.magics["cell"]
+    shell.run_line_magic("unload_ext", "wia_notebook")
+    assert "wia" not in shell.magics_manager.magics["cell"]
+    assert not [name for name in shell.magics_manager.magics["line"] if name.startswith("wia")]
+    assert len(shell.Completer.custom_matchers) == matchers - 1
+    shell.run_line_magic("load_ext", "wia_notebook")
+    assert "wia" in shell.magics_manager.magics["cell"]
+
+
+def test_kernels_land_under_their_own_names(shell):
+    explorer = value(shell, "%%wia\n" + SCALE + FIXED)
+    assert isinstance(shell.user_ns["scale"], Kernel) and isinstance(shell.user_ns["fixed"], Kernel)
+    assert isinstance(explorer, Explorer) and explorer.kernel == "fixed"
+    assert explorer.stage("x86").text
+    A = np.arange(17, dtype=np.float32)
+    np.testing.assert_array_equal(shell.user_ns["scale"](A), A * 2)
+
+
+def test_shapes_that_are_not_known_leave_the_stages_before_them(shell):
+    explorer = value(shell, "%%wia\n" + SCALE)
+    assert [stage.name for stage in explorer.trace.stages] == ["source", "import", "inline"]
+    assert "Call scale(…)" in repr(explorer) and "--args A=f32[64,64]" in repr(explorer)
+    assert explorer.build is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["--args A=f32[3,17]", '--args "A=f32[3, 17]"', "--args A=f32[3, 17]", "--args=A=f32[3,17]", "-a A=f32[3,17] --target cpu"],
+)
+def test_args_fix_the_shapes(shell, line):
+    explorer = value(shell, f"%%wia {line}\n{SCALE}")
+    assert [spec.spec.shape for spec in explorer.build.inputs] == [(3, 17)]
+
+
+def test_variables_expand_on_the_line(shell):
+    shell.user_ns["M"] = 127
+    assert value(shell, "%%wia --args A=f32[{M}]\n" + SCALE).build.inputs[0].spec.shape == (127,)
+
+
+def test_run_calls_the_kernel_and_takes_its_shapes(shell):
+    shell.user_ns["A"] = np.ones((3, 4), np.float32)
+    explorer = value(shell, "%%wia --run scale(A, ) -f\n" + SCALE)
+    np.testing.assert_array_equal(explorer.result, np.full((3, 4), 2, np.float32))
+    assert explorer.build.inputs[0].spec.shape == (3, 4)
+    value(shell, "%%wia --run C = scale(A[:, ::2]) -q\n" + SCALE)
+    assert shell.user_ns["C"].shape == (3, 2)
+    assert isinstance(shell.user_ns["scale"], Kernel)
+    total = value(shell, '%%wia --run="sum(scale(A).sum() for _ in range(2))"\n' + SCALE)
+    assert total.result == 48.0 and total.build is not None
+
+
+def test_run_records_calls_inside_functions_and_leaves_other_names_alone(shell):
+    kernel = value(shell, "%%wia -q\n" + SCALE) or shell.user_ns["scale"]
+    shell.user_ns["A"] = np.ones(3, np.float32)
+    before = set(shell.user_ns)
+    result, called = run_expression(shell, "D = (lambda x: scale(x))(A)", {"scale": kernel})
+    assert result is None and set(called) == {"scale"}
+    assert set(shell.user_ns) - before == {"D"}
+
+
+def test_quiet_shows_nothing(shell):
+    assert value(shell, "%%wia -q\n" + FIXED) is None
+    assert isinstance(shell.user_ns["fixed"], Kernel)
+
+
+def test_force_compiles_anew(shell):
+    cell = "\n" + FIXED
+    assert value(shell, "%%wia" + cell).build is not None
+    assert value(shell, "%%wia" + cell).build.cache.hit == "memory"
+    forced = value(shell, "%%wia --force" + cell)
+    assert forced.exhibit.origin.startswith("compiled")
+
+
+def test_another_target(shell):
+    explorer = value(shell, "%%wia --target tpu:spec --args A=f32[8,16],B=f32[16,4]\nkernel mm(input A: tensor, input B: tensor, output C: tensor) { C = matmul(A, B); }")
+    assert explorer.target == "tpu:spec" and "systolic_execute" in explorer.build.assembly("tpu")
+    assert shell.user_ns["mm"].target.name == "tpu:spec"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("--nonsense", "unrecognized arguments: --nonsense"),
+        ("--args Z=f32[3]", "no parameter Z; the cell's kernels take A"),
+        ("--run 1 +", "is not Python"),
+        ('--args "A=f32', "a quote"),
+    ],
+)
+def test_bad_options_are_one_line(shell, line, message):
+    done, text = run(shell, f"%%wia {line}\n{SCALE}")
+    assert isinstance(done.error_in_exec, UsageError)
+    assert message in text and "Traceback" not in text
+
+
+def test_missing_arguments_are_named(shell):
+    done, text = run(shell, "%%wia --args A=f32[3,4]\nkernel mm(input A: tensor, input B: tensor, output C: tensor) { C = matmul(A, B); }")
+    assert isinstance(done.error_in_exec, UsageError) and "mm also needs B" in text
+
+
+def test_an_error_fails_the_cell_at_its_line(shell):
+    done, text = run(shell, "%%wia\nkernel f(input A: tensor, output B: tensor) {\n  B = relux(A);\n}")
+    assert isinstance(done.error_in_exec, CompileError)
+    plain = without_colours(text)
+    assert "error: no op or kernel named 'relux'" in plain
+    assert "   3 |   B = relux(A);" in plain and "     |       ^^^^^" in plain
+    assert "help: did you mean 'relu'?" in plain
+    assert "Traceback" not in plain and ".py" not in plain
+    assert "f" not in shell.user_ns
+
+
+def test_errors_name_the_cell_and_have_colours_where_the_shell_has(shell):
+    bad = "%%wia\nkernel f(input A: tensor, output B: tensor) { B = relux(A); }"
+    run(shell, "1")
+    _, text = run(shell, bad)
+    assert "In [2]:2:" in without_colours(text)
+    shell.colors = "nocolor"
+    _, plain = run(shell, bad)
+    assert "\x1b" not in plain and "error: no op" in plain
+
+
+@pytest.mark.parametrize(
+    ("cell", "kind"),
+    [
+        ("%%wia --args A=f33[3]\n" + SCALE, ArgumentError),
+        ("%%wia --target gpu:sm_1\n" + FIXED, TargetError),
+        ("%%wia --args A=f32[3],B=f32[4]\nkernel f(input A: tensor, input B: tensor, output C: tensor) { C = A + B; }", CompileError),
+    ],
+)
+def test_faults_of_the_build_belong_to_the_cell(shell, cell, kind):
+    done, text = run(shell, cell)
+    assert isinstance(done.error_in_exec, kind), text
+    assert "Traceback" not in text
+
+
+def test_pythons_own_errors_in_run_are_pythons(shell):
+    done, text = run(shell, "%%wia --run scale(nothing)\n" + SCALE)
+    assert isinstance(done.error_in_exec, NameError) and "nothing" in text
+
+
+@pytest.mark.parametrize("magic", ["%%wia --help\nx", "%wia_profile -h", "%wia_roofline --help", "%wia_stages -h", "%wia_doctor -h"])
+def test_help_documents_the_options(shell, magic):
+    done, text = run(shell, magic)
+    assert done.success and "options:" in text and "%wia" in text
+
+
+def test_question_mark_documents_the_magic(shell):
+    done, text = run(shell, "%%wia?")
+    assert done.success
+    assert "--args" in shell.magics_manager.magics["cell"]["wia"].__doc__
+
+
+def test_profile_and_roofline_are_objects(shell):
+    value(shell, "%%wia -q\n" + SCALE)
+    shell.user_ns["A"] = np.ones((64, 64), np.float32)
+    profile = value(shell, "%wia_profile scale(A)")
+    assert profile.time > 0 and profile.source == "measured"
+    shell.user_ns["profile"] = profile
+    chart = value(shell, "%wia_roofline profile")
+    bundle = chart._repr_mimebundle_()
+    assert set(bundle) == {"text/plain", "text/html", "application/vnd.plotly.v1+json"}
+    assert "<img" in bundle["text/html"] and "measured on this machine" in bundle["text/plain"]
+    assert chart.svg.startswith("<svg")
+
+
+def test_profile_needs_a_call(shell):
+    for line in ("%wia_profile", "%wia_roofline", "%wia_stages"):
+        done, _ = run(shell, line)
+        assert isinstance(done.error_in_exec, UsageError)
+
+
+def test_stages_of_kernels_builds_and_calls(shell):
+    explorer = value(shell, "%%wia\n" + SCALE + FIXED)
+    assert "x86" in repr(value(shell, "%wia_stages fixed"))
+    table = value(shell, "%wia_stages scale")
+    assert "import" in repr(table) and "x86" not in repr(table) and "Call scale" in repr(table)
+    shell.user_ns["build"] = explorer.build
+    assert value(shell, "%wia_stages build").trace == explorer.trace
+    shell.user_ns["A"] = np.ones(3, np.float32)
+    assert "<table>" in value(shell, "%wia_stages scale(A)")._repr_html_()
+    assert "ptx" in [s.name for s in value(shell, "%wia_stages --target gpu:sm_90 scale(A)").trace.stages]
+
+
+def test_doctor(shell):
+    assert "numpy" in repr(value(shell, "%wia_doctor"))
+
+
+def test_builds_programs_and_profiles_show_themselves(shell):
+    explorer = value(shell, "%%wia\n" + FIXED)
+    formatted, _ = shell.display_formatter.format(explorer.build)
+    assert "fixed" in formatted["text/html"] and "x86" in formatted["text/plain"]
+    import wia_compiler
+
+    program, _ = shell.display_formatter.format(wia_compiler.compile(SCALE))
+    assert "import" in program["text/plain"]
+    shell.run_line_magic("unload_ext", "wia_notebook")
+    plain, _ = shell.display_formatter.format(explorer.build)
+    assert "text/html" not in plain
+
+
+def test_split_line_keeps_expressions_whole():
+    assert split_line("--run f(A, -1) -q") == ["--run", "f(A, -1)", "-q"]
+    assert split_line("--args A=f32[3, 4], B=f32 --run g('a  b')") == ["--args", "A=f32[3, 4], B=f32", "--run", "g('a  b')"]
+    assert split_line('--run "f(A, B)"') == ["--run", "f(A, B)"]
+    assert split_line("") == []
+    assert split_line("--args A=f32[3], -q") == ["--args", "A=f32[3],", "-q"]
+
+
+def without_colours(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
