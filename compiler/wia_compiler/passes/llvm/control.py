@@ -9,9 +9,8 @@ from xdsl.dialects import func, scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from wia_compiler.passes.llvm.scalars import Handler
 from wia_compiler.passes.llvm.types import LLVMError
-from wia_compiler.passes.llvm.writer import Writer, symbol
+from wia_compiler.passes.llvm.writer import Handler, Writer, symbol
 
 EmitBlock = Callable[[Writer, Block], None]
 

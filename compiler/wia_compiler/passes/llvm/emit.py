@@ -24,12 +24,14 @@ from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 
 from wia_compiler.base.source import Source, Span
 from wia_compiler.passes.llvm.control import control_handlers
+from wia_compiler.passes.llvm.conversions import CONVERSIONS
 from wia_compiler.passes.llvm.debug import Metadata
 from wia_compiler.passes.llvm.gpu_ops import GPU
 from wia_compiler.passes.llvm.memory import MEMORY, global_text
 from wia_compiler.passes.llvm.options import EmitOptions
 from wia_compiler.passes.llvm.scalars import SCALARS
 from wia_compiler.passes.llvm.types import LLVMError, llvm_type, size_bytes
+from wia_compiler.passes.llvm.vectors import VECTORS
 from wia_compiler.passes.llvm.writer import ModuleWriter, Writer, symbol
 
 
@@ -169,4 +171,11 @@ def _emit_block(writer: Writer, block: Block) -> None:
         handler(writer, op)
 
 
-_HANDLERS = {**SCALARS, **MEMORY, **GPU, **control_handlers(_emit_block)}
+_HANDLERS = {
+    **SCALARS,
+    **CONVERSIONS,
+    **MEMORY,
+    **VECTORS,
+    **GPU,
+    **control_handlers(_emit_block),
+}

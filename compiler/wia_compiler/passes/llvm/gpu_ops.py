@@ -8,9 +8,8 @@ from xdsl.dialects import gpu
 from xdsl.dialects.builtin import IndexType, IntegerType, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from wia_compiler.passes.llvm.scalars import Handler
 from wia_compiler.passes.llvm.types import LLVMError, memory_type, size_bytes
-from wia_compiler.passes.llvm.writer import Writer
+from wia_compiler.passes.llvm.writer import Handler, Writer
 
 _SHUFFLES = {"xor": ("bfly", 31), "down": ("down", 31), "up": ("up", 0), "idx": ("idx", 31)}
 

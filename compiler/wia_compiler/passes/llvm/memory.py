@@ -1,4 +1,4 @@
-"""memref and vector loads, stores, buffers and views as LLVM instructions.
+"""memref loads, stores, buffers and views as LLVM instructions.
 
 A memref value is the pointer to its element [0, 0, …]: what a layout's offset says is already in
 it, and numpy's data pointer is exactly that. Indices are 64 bits, strides are constants.
@@ -9,34 +9,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from xdsl.dialects import memref, vector
+from xdsl.dialects import memref
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     MemRefType,
     VectorType,
     i1,
-    i16,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from wia_compiler.passes.llvm.scalars import Handler, flags_of, widened
 from wia_compiler.passes.llvm.types import (
     LLVMError,
     constant,
-    intrinsic_suffix,
-    is_bf16,
-    llvm_type,
     memory_type,
     num_elements,
-    pointer_type,
     scalar_of,
     scope_of,
     size_bytes,
     strides_of,
-    with_element,
 )
-from wia_compiler.passes.llvm.writer import Writer, symbol
+from wia_compiler.passes.llvm.writer import Handler, Writer, symbol
 
 _DYNAMIC = -(2**63)  # MLIR's mark of an offset that is an operand
 
@@ -92,7 +85,9 @@ def _tail(writer: Writer, element: Attribute, op: Operation) -> str:
     return tail
 
 
-def _read(writer: Writer, op: Operation, buffer: SSAValue, indices: Sequence[SSAValue]) -> None:
+def read_element(
+    writer: Writer, op: Operation, buffer: SSAValue, indices: Sequence[SSAValue]
+) -> None:
     result = op.results[0]
     pointer = element_pointer(writer, buffer, indices)
     stored = memory_type(result.type, writer.options)
@@ -105,7 +100,7 @@ def _read(writer: Writer, op: Operation, buffer: SSAValue, indices: Sequence[SSA
     writer.assign(result, f"icmp ne {stored} {byte}, {zero}")
 
 
-def _write(
+def write_element(
     writer: Writer, op: Operation, value: SSAValue, buffer: SSAValue, indices: Sequence[SSAValue]
 ) -> None:
     pointer = element_pointer(writer, buffer, indices)
@@ -116,26 +111,11 @@ def _write(
 
 
 def _load(writer: Writer, op: memref.LoadOp) -> None:
-    _read(writer, op, op.memref, op.indices)
+    read_element(writer, op, op.memref, op.indices)
 
 
 def _store(writer: Writer, op: memref.StoreOp) -> None:
-    _write(writer, op, op.value, op.memref, op.indices)
-
-
-def _vector_load(writer: Writer, op: vector.LoadOp) -> None:
-    _require_unit_stride(writer, op.base)
-    _read(writer, op, op.base, op.indices)
-
-
-def _vector_store(writer: Writer, op: vector.StoreOp) -> None:
-    _require_unit_stride(writer, op.base)
-    _write(writer, op, op.vector, op.base, op.indices)
-
-
-def _require_unit_stride(writer: Writer, buffer: SSAValue) -> None:
-    if writer.strides(buffer)[-1:] != (1,):
-        raise LLVMError(f"a vector access needs a last stride of 1, found {buffer.type}")
+    write_element(writer, op, op.value, op.memref, op.indices)
 
 
 def _allocate(writer: Writer, op: memref.AllocOp | memref.AllocaOp) -> None:
@@ -242,122 +222,6 @@ def global_text(op: memref.GlobalOp, writer_options: Any) -> str:
     return f"internal {space}{kind} [{count} x {element}] {value}, align 16"
 
 
-def _broadcast(writer: Writer, op: vector.BroadcastOp) -> None:
-    type_, name = writer.type(op.vector), writer.values[op.source]
-    if not name.startswith("%"):
-        writer.values[op.vector] = f"splat ({writer.typed(op.source)})"
-        return
-    first = writer.temporary(f"insertelement {type_} poison, {writer.typed(op.source)}, i64 0")
-    lanes = type_[1:].split(" ", 1)[0]
-    writer.assign(
-        op.vector,
-        f"shufflevector {type_} {first}, {type_} poison, <{lanes} x i32> zeroinitializer",
-    )
-
-
-def _multiply_add(writer: Writer, op: vector.FMAOp) -> None:
-    if is_bf16(op.res.type):
-        raise LLVMError("vector.fma of bf16: extend it to f32 first")
-    type_ = writer.type(op.res)
-    arguments = [(type_, writer.values[each]) for each in (op.lhs, op.rhs, op.acc)]
-    writer.assign(
-        op.res, writer.call(f"llvm.fma.{intrinsic_suffix(op.res.type)}", type_, arguments)
-    )
-
-
-def _create_mask(writer: Writer, op: vector.CreateMaskOp) -> None:
-    """Lanes below a count, which is clamped so that 32 bits hold the comparison."""
-    type_ = writer.type(op.mask_vector)
-    lanes = int(type_[1:].split(" ", 1)[0])
-    (count,) = op.mask_dim_sizes
-    name = writer.values[count]
-    for kind, limit in (("smin", lanes), ("smax", 0)):
-        arguments = [("i64", name), ("i64", str(limit))]
-        name = writer.temporary(writer.call(f"llvm.{kind}.i64", "i64", arguments))
-    narrow = writer.temporary(f"trunc i64 {name} to i32")
-    wide = f"<{lanes} x i32>"
-    first = writer.temporary(f"insertelement {wide} poison, i32 {narrow}, i64 0")
-    limits = writer.temporary(
-        f"shufflevector {wide} {first}, {wide} poison, <{lanes} x i32> zeroinitializer"
-    )
-    numbers = ", ".join(f"i32 {lane}" for lane in range(lanes))
-    writer.assign(op.mask_vector, f"icmp ult {wide} <{numbers}>, {limits}")
-
-
-def _masked_pointer(writer: Writer, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
-    """Like ``element_pointer``, for an address that may lie outside where no lane is on."""
-    values = [writer.values[index] for index in indices]
-    linear = linear_index(writer, values, writer.strides(buffer))
-    element = memory_type(memref_type(buffer).element_type, writer.options)
-    name = writer.temporary(f"getelementptr {element}, {writer.typed(buffer)}, i64 {linear}")
-    return f"{writer.type(buffer)} {name}"
-
-
-def _masked_name(writer: Writer, word: str, value: SSAValue, buffer: SSAValue) -> str:
-    type_ = value.type
-    if is_bf16(type_) and writer.options.bf16 == "integer":
-        type_ = with_element(type_, i16)
-    space = writer.type(buffer)[14:-1] or "0"
-    return f"llvm.masked.{word}.{intrinsic_suffix(type_)}.p{space}"
-
-
-def _masked_load(writer: Writer, op: vector.MaskedLoadOp) -> None:
-    type_ = writer.type(op.result)
-    pointer, address = _masked_pointer(writer, op.base, op.indices).rsplit(" ", 1)
-    arguments = [
-        (pointer, address),
-        (writer.type(op.mask), writer.values[op.mask]),
-        (type_, writer.values[op.pass_thru]),
-    ]
-    align = size_bytes(scalar_of(op.result.type))
-    name = _masked_name(writer, "load", op.result, op.base)
-    writer.assign(op.result, writer.call(name, type_, arguments, align=align))
-
-
-def _masked_store(writer: Writer, op: vector.MaskedStoreOp) -> None:
-    value = op.value_to_store
-    pointer, address = _masked_pointer(writer, op.base, op.indices).rsplit(" ", 1)
-    arguments = [
-        (writer.type(value), writer.values[value]),
-        (pointer, address),
-        (writer.type(op.mask), writer.values[op.mask]),
-    ]
-    align = size_bytes(scalar_of(value.type))
-    name = _masked_name(writer, "store", value, op.base)
-    writer.line(writer.call(name, "void", arguments, align=align))
-
-
-_REDUCTIONS = {
-    "add": ("fadd", "add"),
-    "mul": ("fmul", "mul"),
-    "maximumf": ("fmaximum", ""),
-    "minimumf": ("fminimum", ""),
-    "maxsi": ("", "smax"),
-    "minsi": ("", "smin"),
-    "maxui": ("", "umax"),
-    "minui": ("", "umin"),
-    "and": ("", "and"),
-    "or": ("", "or"),
-}
-
-
-def _reduce(writer: Writer, op: vector.ReductionOp) -> None:
-    """All lanes folded into one scalar, starting from ``acc`` for sums and products of floats."""
-    kind = op.kind.data.value
-    type_, name = widened(writer, op.vector)
-    scalar = llvm_type(scalar_of(op.vector.type), writer.options)
-    is_float = scalar in ("float", "double", "half")
-    spelled = _REDUCTIONS[kind][0 if is_float else 1]
-    if not spelled or op.acc is not None and not is_float:
-        raise LLVMError(f"no LLVM form for vector.reduction <{kind}> of {op.vector.type}")
-    arguments = [(type_, name)]
-    if kind in ("add", "mul") and is_float:
-        start = "-0.0" if kind == "add" else "1.0"
-        arguments.insert(0, (scalar, writer.values[op.acc] if op.acc is not None else start))
-    full = f"llvm.vector.reduce.{spelled}.{intrinsic_suffix(op.vector.type)}"
-    writer.assign(op.dest, writer.call(full, scalar, arguments, flags_of(op)))
-
-
 MEMORY: dict[str, Handler] = {
     "memref.load": _load,
     "memref.store": _store,
@@ -372,12 +236,4 @@ MEMORY: dict[str, Handler] = {
     "memref.expand_shape": _alias,
     "memref.copy": _copy,
     "memref.get_global": _global,
-    "vector.load": _vector_load,
-    "vector.store": _vector_store,
-    "vector.broadcast": _broadcast,
-    "vector.fma": _multiply_add,
-    "vector.create_mask": _create_mask,
-    "vector.maskedload": _masked_load,
-    "vector.maskedstore": _masked_store,
-    "vector.reduction": _reduce,
 }

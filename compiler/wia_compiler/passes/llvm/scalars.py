@@ -3,39 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, cast
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
-    Float32Type,
-    Float64Type,
     FloatAttr,
-    IndexType,
     IntegerAttr,
     IntegerType,
-    f32,
-    f64,
     i1,
-    i16,
-    i32,
-    i64,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
+from wia_compiler.passes.llvm.rounding import computed, finish, widened
 from wia_compiler.passes.llvm.types import (
     LLVMError,
     constant,
     intrinsic_suffix,
-    is_bf16,
     llvm_type,
     scalar_of,
     with_element,
 )
-from wia_compiler.passes.llvm.writer import Writer
-
-Handler = Callable[[Writer, Any], None]
+from wia_compiler.passes.llvm.writer import Handler, Writer
 
 _INTEGER = {
     "arith.addi": "add",
@@ -80,13 +69,6 @@ _FLOAT_INTRINSICS = {
     "math.absf": "fabs",
     "math.copysign": "copysign",
 }
-_CASTS = {
-    "arith.extsi": "sext",
-    "arith.extui": "zext",
-    "arith.trunci": "trunc",
-    "arith.sitofp": "sitofp",
-    "arith.uitofp": "uitofp",
-}
 _ORDER = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 _FLOAT_ORDER = (
     *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
@@ -103,86 +85,6 @@ def flags_of(op: Operation) -> str:
     if len(names) == len(arith.FastMathFlag):
         return "fast "
     return "".join(f"{name} " for name in names)
-
-
-def widened(writer: Writer, value: SSAValue) -> tuple[str, str]:
-    """A float operand as (type, value) that instructions take: bf16 carried as i16 becomes f32."""
-    if not (is_bf16(value.type) and writer.options.bf16 == "integer"):
-        return writer.type(value), writer.values[value]
-    return _bf16_to_f32(writer, value.type, writer.values[value])
-
-
-def _finish(writer: Writer, result: SSAValue, text: str) -> None:
-    """Assign a float result that was computed on ``widened`` operands."""
-    if is_bf16(result.type) and writer.options.bf16 == "integer":
-        wide = writer.temporary(text)
-        writer.values[result] = _f32_to_bf16(writer, result.type, wide)
-    else:
-        writer.assign(result, text)
-
-
-def _bf16_to_f32(writer: Writer, bf16: Attribute, value: str) -> tuple[str, str]:
-    narrow, bits = (llvm_type(with_element(bf16, each), writer.options) for each in (i16, i32))
-    wide = llvm_type(with_element(bf16, f32), writer.options)
-    sixteen = constant(16, with_element(bf16, i32), writer.options)
-    extended = writer.temporary(f"zext {narrow} {value} to {bits}")
-    shifted = writer.temporary(f"shl {bits} {extended}, {sixteen}")
-    return wide, writer.temporary(f"bitcast {bits} {shifted} to {wide}")
-
-
-def _f32_to_bf16(writer: Writer, bf16: Attribute, value: str) -> str:
-    """Round to nearest even by integers; a NaN stays a quiet NaN with its sign and high payload."""
-    options = writer.options
-    integer = with_element(bf16, i32)
-    narrow, bits = llvm_type(with_element(bf16, i16), options), llvm_type(integer, options)
-    wide = llvm_type(with_element(bf16, f32), options)
-
-    def number(each: int) -> str:
-        return constant(each, integer, options)
-
-    raw = writer.temporary(f"bitcast {wide} {value} to {bits}")
-    high = writer.temporary(f"lshr {bits} {raw}, {number(16)}")
-    odd = writer.temporary(f"and {bits} {high}, {number(1)}")
-    bias = writer.temporary(f"add {bits} {odd}, {number(0x7FFF)}")
-    sum_ = writer.temporary(f"add {bits} {raw}, {bias}")
-    rounded = writer.temporary(f"lshr {bits} {sum_}, {number(16)}")
-    quiet = writer.temporary(f"or {bits} {high}, {number(0x40)}")
-    truth = llvm_type(with_element(bf16, i1), options)
-    nan = writer.temporary(f"fcmp uno {wide} {value}, {value}")
-    chosen = writer.temporary(f"select {truth} {nan}, {bits} {quiet}, {bits} {rounded}")
-    return writer.temporary(f"trunc {bits} {chosen} to {narrow}")
-
-
-def _f64_to_odd_f32(writer: Writer, shape: Attribute, value: str) -> str:
-    """An f64 as the f32 from which a second rounding gives what a single one would (round to odd)."""
-    options = writer.options
-    narrow, wide, bits, truth = (
-        llvm_type(with_element(shape, each), options) for each in (f32, f64, i32, i1)
-    )
-
-    def number(each: int) -> str:
-        return constant(each, with_element(shape, i32), options)
-
-    near = writer.temporary(f"fptrunc {wide} {value} to {narrow}")
-    back = writer.temporary(f"fpext {narrow} {near} to {wide}")
-    inexact = writer.temporary(f"fcmp one {wide} {back}, {value}")
-    raw = writer.temporary(f"bitcast {narrow} {near} to {bits}")
-    parity = writer.temporary(f"and {bits} {raw}, {number(1)}")
-    even = writer.temporary(f"icmp eq {bits} {parity}, {number(0)}")
-    magnitudes = [
-        writer.temporary(
-            writer.call(
-                f"llvm.fabs.{intrinsic_suffix(with_element(shape, f64))}", wide, [(wide, each)]
-            )
-        )
-        for each in (back, value)
-    ]
-    above = writer.temporary(f"fcmp ogt {wide} {magnitudes[0]}, {magnitudes[1]}")
-    step = writer.temporary(f"select {truth} {above}, {bits} {number(-1)}, {bits} {number(1)}")
-    moved = writer.temporary(f"add {bits} {raw}, {step}")
-    change = writer.temporary(f"and {truth} {inexact}, {even}")
-    odd = writer.temporary(f"select {truth} {change}, {bits} {moved}, {bits} {raw}")
-    return writer.temporary(f"bitcast {bits} {odd} to {narrow}")
 
 
 def _constant(writer: Writer, op: arith.ConstantOp) -> None:
@@ -221,28 +123,21 @@ def _integer_intrinsic(writer: Writer, op: arith.SignlessIntegerBinaryOperation)
 def _float(writer: Writer, op: arith.FloatingPointLikeBinaryOperation) -> None:
     type_, left = widened(writer, op.lhs)
     _, right = widened(writer, op.rhs)
-    _finish(writer, op.result, f"{_FLOAT[op.name]} {flags_of(op)}{type_} {left}, {right}")
+    finish(writer, op.result, f"{_FLOAT[op.name]} {flags_of(op)}{type_} {left}, {right}")
 
 
 def _negate(writer: Writer, op: arith.NegfOp) -> None:
     type_, value = widened(writer, op.operand)
-    _finish(writer, op.result, f"fneg {flags_of(op)}{type_} {value}")
+    finish(writer, op.result, f"fneg {flags_of(op)}{type_} {value}")
 
 
 def _float_intrinsic(writer: Writer, op: Operation) -> None:
     result = op.results[0]
     arguments = [widened(writer, each) for each in op.operands]
     type_ = arguments[0][0]
-    suffix = intrinsic_suffix(_computed(result.type, writer))
+    suffix = intrinsic_suffix(computed(result.type, writer))
     name = f"llvm.{_FLOAT_INTRINSICS[op.name]}.{suffix}"
-    _finish(writer, result, writer.call(name, type_, arguments, flags_of(op)))
-
-
-def _computed(type_: Attribute, writer: Writer) -> Attribute:
-    """The type an instruction computes in where the value is of ``type_``."""
-    if is_bf16(type_) and writer.options.bf16 == "integer":
-        return with_element(type_, f32)
-    return type_
+    finish(writer, result, writer.call(name, type_, arguments, flags_of(op)))
 
 
 def _extremum(writer: Writer, op: arith.FloatingPointLikeBinaryOperation) -> None:
@@ -266,7 +161,7 @@ def _extremum(writer: Writer, op: arith.FloatingPointLikeBinaryOperation) -> Non
         compared, chosen, rest = f"o{word} {type_} {bound}, {value}", bound, value
     truth = llvm_type(with_element(op.result.type, i1), writer.options)
     test = writer.temporary(f"fcmp {compared}")
-    _finish(writer, op.result, f"select {truth} {test}, {type_} {chosen}, {type_} {rest}")
+    finish(writer, op.result, f"select {truth} {test}, {type_} {chosen}, {type_} {rest}")
 
 
 def _ordered_constant(value: SSAValue) -> float | None:
@@ -302,109 +197,6 @@ def _select(writer: Writer, op: arith.SelectOp) -> None:
         op.result,
         f"select {writer.typed(op.cond)}, {writer.typed(op.lhs)}, {writer.typed(op.rhs)}",
     )
-
-
-def _cast(writer: Writer, op: Operation) -> None:
-    source, result = op.operands[0], op.results[0]
-    if op.name in ("arith.sitofp", "arith.uitofp") and is_bf16(result.type):
-        writer.values[result] = _integer_to_bf16(writer, op)
-        return
-    writer.assign(result, f"{_CASTS[op.name]} {writer.typed(source)} to {writer.type(result)}")
-
-
-def _integer_to_bf16(writer: Writer, op: Operation) -> str:
-    """Through f64 (exact up to 53 bits; wider ones keep a sticky bit) so that it rounds once."""
-    source, result = op.operands[0], op.results[0]
-    options = writer.options
-    type_, value = writer.type(source), writer.values[source]
-    wide = llvm_type(with_element(result.type, f64), options)
-    element = scalar_of(source.type)
-    if isinstance(element, IndexType) or cast("IntegerType", element).width.data > 53:
-        value = _sticky(writer, source.type, value)
-    number = writer.temporary(f"{_CASTS[op.name]} {type_} {value} to {wide}")
-    return _narrow(writer, f64, result.type, number)
-
-
-def _sticky(writer: Writer, shape: Attribute, value: str) -> str:
-    """A 64-bit integer whose low 10 bits are folded into bit 10 where they would not fit an f64."""
-    options = writer.options
-    type_, truth = (llvm_type(with_element(shape, each), options) for each in (i64, i1))
-
-    def number(each: int) -> str:
-        return constant(each, with_element(shape, i64), options)
-
-    low = writer.temporary(f"and {type_} {value}, {number(1023)}")
-    lost = writer.temporary(f"icmp ne {type_} {low}, {number(0)}")
-    cleared = writer.temporary(f"and {type_} {value}, {number(-1024)}")
-    marked = writer.temporary(f"or {type_} {cleared}, {number(1024)}")
-    folded = writer.temporary(f"select {truth} {lost}, {type_} {marked}, {type_} {value}")
-    shifted = writer.temporary(f"add {type_} {value}, {number(1 << 53)}")
-    large = writer.temporary(f"icmp ugt {type_} {shifted}, {number(1 << 54)}")
-    return writer.temporary(f"select {truth} {large}, {type_} {folded}, {type_} {value}")
-
-
-def _to_integer(writer: Writer, op: arith.FPToSIOp | arith.FPToUIOp) -> None:
-    """Saturating, NaN to 0: the plain instructions leave values out of range undefined."""
-    type_, value = widened(writer, op.input)
-    kind = "fptosi" if isinstance(op, arith.FPToSIOp) else "fptoui"
-    result = writer.type(op.result)
-    suffix = (
-        f"{intrinsic_suffix(op.result.type)}.{intrinsic_suffix(_computed(op.input.type, writer))}"
-    )
-    writer.assign(op.result, writer.call(f"llvm.{kind}.sat.{suffix}", result, [(type_, value)]))
-
-
-def _extend(writer: Writer, op: arith.ExtFOp) -> None:
-    source, result = op.input, op.result
-    if is_bf16(source.type) and writer.options.bf16 == "integer":
-        type_, value = widened(writer, source)
-        if isinstance(scalar_of(result.type), Float32Type):
-            writer.values[result] = value
-            return
-        writer.assign(result, f"fpext {type_} {value} to {writer.type(result)}")
-        return
-    writer.assign(result, f"fpext {writer.typed(source)} to {writer.type(result)}")
-
-
-def _truncate(writer: Writer, op: arith.TruncFOp) -> None:
-    source, result = op.input, op.result
-    element = scalar_of(source.type)
-    writer.values[result] = _narrow(writer, element, result.type, writer.values[source])
-
-
-def _narrow(writer: Writer, element: Attribute, result: Attribute, value: str) -> str:
-    """Round a value of type ``element`` (f64, f32 or f16, of ``result``'s shape) to ``result``."""
-    options = writer.options
-    target = scalar_of(result)
-    if isinstance(element, Float64Type) and not isinstance(target, Float32Type):
-        if options.f64_to_half == "odd":
-            value, element = _f64_to_odd_f32(writer, result, value), f32
-    source = llvm_type(with_element(result, element), options)
-    if is_bf16(result) and options.bf16 == "integer":
-        if not isinstance(element, Float32Type):
-            wide = llvm_type(with_element(result, f32), options)
-            value = writer.temporary(f"fpext {source} {value} to {wide}")
-        return _f32_to_bf16(writer, result, value)
-    return writer.temporary(f"fptrunc {source} {value} to {llvm_type(result, options)}")
-
-
-def _bitcast(writer: Writer, op: arith.BitcastOp) -> None:
-    source, result = writer.type(op.input), writer.type(op.result)
-    if source == result:
-        writer.values[op.result] = writer.values[op.input]
-        return
-    writer.assign(op.result, f"bitcast {writer.typed(op.input)} to {result}")
-
-
-def _index_cast(writer: Writer, op: arith.IndexCastOp) -> None:
-    source, result = op.input.type, op.result.type
-    width = 64 if isinstance(source, IndexType) else cast("IntegerType", source).width.data
-    wanted = 64 if isinstance(result, IndexType) else cast("IntegerType", result).width.data
-    if width == wanted:
-        writer.values[op.result] = writer.values[op.input]
-        return
-    kind = "sext" if wanted > width else "trunc"
-    writer.assign(op.result, f"{kind} {writer.typed(op.input)} to {writer.type(op.result)}")
 
 
 def _absolute_integer(writer: Writer, op: Operation) -> None:
@@ -447,19 +239,12 @@ SCALARS: dict[str, Handler] = {
     **dict.fromkeys(_INTEGER_INTRINSICS, _integer_intrinsic),
     **dict.fromkeys(_FLOAT, _float),
     **dict.fromkeys(_FLOAT_INTRINSICS, _float_intrinsic),
-    **dict.fromkeys(_CASTS, _cast),
     "arith.maximumf": _extremum,
     "arith.minimumf": _extremum,
     "arith.negf": _negate,
     "arith.cmpi": _compare_integers,
     "arith.cmpf": _compare_floats,
     "arith.select": _select,
-    "arith.fptosi": _to_integer,
-    "arith.fptoui": _to_integer,
-    "arith.extf": _extend,
-    "arith.truncf": _truncate,
-    "arith.bitcast": _bitcast,
-    "arith.index_cast": _index_cast,
     "arith.mului_extended": _multiply_wide,
     "arith.mulsi_extended": _multiply_wide,
     "math.absi": _absolute_integer,

@@ -20,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Literal

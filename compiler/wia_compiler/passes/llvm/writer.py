@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -12,6 +12,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from wia_compiler.passes.llvm.debug import Metadata
 from wia_compiler.passes.llvm.options import EmitOptions
 from wia_compiler.passes.llvm.types import llvm_type, strides_of
+
+Handler = Callable[["Writer", Any], None]
+"""Writes the instructions of one op."""
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
