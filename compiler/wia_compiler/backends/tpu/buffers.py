@@ -17,6 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from wia_compiler.dialects.location import merge_locations
+from wia_compiler.dialects.tpu.machine import SPEC
 from wia_compiler.dialects.tpu.program import Memory
 
 _ELEMENT_BYTES: dict[Attribute, int] = {BFloat16Type(): 2, Float32Type(): 4}
@@ -45,7 +46,7 @@ class Buffers:
 
     def __init__(self, block: Block):
         self._block = block
-        self._needs: dict[str, _Need] = {}
+        self._needs: dict[tuple[str, bool], _Need] = {}
 
     def bf16(self, name: str, shape: tuple[int, int], user: Operation) -> SSAValue:
         """A buffer whose tiles go to the array."""
@@ -87,13 +88,15 @@ class Buffers:
         shape: tuple[int, int],
         user: Operation,
     ) -> SSAValue:
-        need = self._needs.get(name)
+        # A long row and a tile in one buffer would take as many columns as one, rows as the other.
+        key = (name, shape[1] > SPEC.columns)
+        need = self._needs.get(key)
         if need is None:
             type = MemRefType(element, shape, memory_space=StringAttr(memory))
             op = memref.AllocOp([], [], type)
             op.attributes["slots"] = IntegerAttr(SLOTS, i64)
             op.memref.name_hint = name
-            need = self._needs[name] = _Need(op, element, memory)
+            need = self._needs[key] = _Need(op, element, memory)
         need.rows, need.columns = max(need.rows, shape[0]), max(need.columns, shape[1])
         need.users.append(user)
         return need.op.memref

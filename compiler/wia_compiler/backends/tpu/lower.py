@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import FunctionType, LocationAttr, MemRefType, ModuleOp, UnitAttr
+from xdsl.dialects.builtin import (
+    FunctionType,
+    LocationAttr,
+    MemRefType,
+    ModuleOp,
+    StridedLayoutAttr,
+    UnitAttr,
+)
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from wia_compiler.backends.tpu.buffers import Buffers
 from wia_compiler.backends.tpu.spelling import check_nest, refuse
 from wia_compiler.backends.tpu.tile_axes import TileAxes, extent_of, product_of, tile_axes_of
 from wia_compiler.backends.tpu.vector_body import VectorBody
-from wia_compiler.backends.tpu.windows import NotAWindow, flat_window_of, window_of
+from wia_compiler.backends.tpu.windows import FlatView, NotAWindow, flat_view_of, window_of
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.tile import ComputeOp, ForOp, YieldOp
 from wia_compiler.dialects.tpu.machine import SPEC, SystolicMachine
@@ -45,15 +51,8 @@ class LowerToTpuPass:
 
     machine: SystolicMachine = SPEC
 
-    @property
-    def name(self) -> str:
-        """``lower``."""
-        return "lower"
-
-    @property
-    def level(self) -> Level:
-        """It leaves IR of the low level."""
-        return "low"
+    name: ClassVar[str] = "lower"
+    level: ClassVar[Level] = "low"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Rewrite ``module`` in place; ``TargetError`` for what the machine cannot spell."""
@@ -224,11 +223,11 @@ class _Lowering:
             return tensor, window_of(leaf, affine, value, axes, self.values)
         except NotAWindow as reason:
             try:
-                window = flat_window_of(leaf, affine, value, axes, self.values)
+                flat = flat_view_of(leaf, affine, value, axes, self.values)
             except NotAWindow:
                 name = value.name_hint or f"operand {number}"
                 refuse(self.context, [leaf], f"tpu:spec cannot move {name}: {reason}")
-            return self._flat(tensor, leaf.location), window
+            return self._view(tensor, flat, leaf.location), flat.window
 
     def _check_memory(self, host: func.FuncOp) -> None:
         used, capacity = self.buffers.vmem_bytes, self.machine.vmem_bytes
@@ -239,16 +238,15 @@ class _Lowering:
                 f"{host.sym_name.data} needs {used} bytes of buffers, VMEM has {capacity}",
             )
 
-    def _flat(self, tensor: SSAValue, location: LocationAttr) -> SSAValue:
-        """A view of a tensor in C order as one row of elements."""
-        type = cast("MemRefType[Attribute]", tensor.type)
-        count = math.prod(type.get_shape())
-        flat = MemRefType(type.element_type, [count])
-        cast_op = memref.ReinterpretCastOp(tensor, [], [], [], [0], [count], [1], flat)
-        cast_op.result.name_hint = tensor.name_hint
-        cast_op.location = location
-        self.views.append(cast_op)
-        return cast_op.result
+    def _view(self, tensor: SSAValue, flat: FlatView, location: LocationAttr) -> SSAValue:
+        """The memory of ``tensor`` as ``flat`` says."""
+        element = cast("MemRefType[Attribute]", tensor.type).element_type
+        type = MemRefType(element, flat.shape, StridedLayoutAttr(flat.strides))
+        view = memref.ReinterpretCastOp(tensor, [], [], [], [0], flat.shape, flat.strides, type)
+        view.result.name_hint = tensor.name_hint
+        view.location = location
+        self.views.append(view)
+        return view.result
 
 
 def _reader_location(leaf: ComputeOp, number: int) -> LocationAttr:

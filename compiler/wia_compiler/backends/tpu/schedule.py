@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import ModuleOp
@@ -11,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from wia_compiler.backends.tpu.buffers import SLOTS
 from wia_compiler.backends.tpu.spelling import check_nest, refuse
 from wia_compiler.backends.tpu.tile_axes import TileAxes, product_of, tile_axes_of
+from wia_compiler.backends.tpu.vector_body import result_buffers
 from wia_compiler.base.record import Decision, Level
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.dialects.tpu.machine import SPEC, SystolicMachine
@@ -24,9 +26,6 @@ from wia_compiler.passes.tile_rewrites import (
     tile_axis,
     tile_reduction,
 )
-
-_RESULT_BUFFERS = 3
-"""Results of vector instructions that are alive at a time, as far as rows are planned for them."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +44,8 @@ class ScheduleTpuPass:
 
     machine: SystolicMachine = SPEC
 
-    @property
-    def name(self) -> str:
-        """``schedule``."""
-        return "schedule"
-
-    @property
-    def level(self) -> Level:
-        """It leaves IR of the mid level."""
-        return "mid"
+    name: ClassVar[str] = "schedule"
+    level: ClassVar[Level] = "mid"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Rewrite ``module`` in place; ``TargetError`` for what the machine cannot spell."""
@@ -68,12 +60,18 @@ class ScheduleTpuPass:
                 refuse(context, leaves_of(nest), f"tpu:spec cannot tile this kernel: {reason}")
 
     def _rows(self, nests: Sequence[func.FuncOp]) -> int:
-        """Rows of a tile, so that all buffers of the program fit."""
+        """Rows of a tile, so that all buffers of the program fit.
+
+        Nests share buffers, tiles with tiles and long rows with long rows.
+        """
         machine = self.machine
-        weights = SLOTS * machine.rows * machine.columns * 2
-        operands = max((_operand_count(nest) for nest in nests), default=0)
-        row = SLOTS * (machine.rows * 2 + (operands + _RESULT_BUFFERS) * machine.columns * 4)
+        tiles = [nest for nest in nests if not _is_row(nest)]
+        long_rows = [nest for nest in nests if _is_row(nest)]
+        vectors = max(map(_buffer_count, tiles), default=0)
+        vectors += max(map(_buffer_count, long_rows), default=0)
+        row = SLOTS * (machine.rows * 2 + vectors * machine.columns * 4)
         rows = machine.accumulator_rows // SLOTS
+        weights = SLOTS * machine.rows * machine.columns * 2
         while rows > 1 and weights + rows * row > machine.vmem_bytes:
             rows //= 2
         return rows
@@ -81,8 +79,7 @@ class ScheduleTpuPass:
     def _tile(self, nest: func.FuncOp, rows: int, context: PassContext) -> None:
         axes = tile_axes_of(leaves_of(nest))
         # Without a product, one row may be as long as the tile of a product has elements.
-        is_row = axes.rows is None and not _contractions(nest)
-        columns = self.machine.columns * (rows if is_row else 1)
+        columns = self.machine.columns * (rows if _is_row(nest) else 1)
         sizes = {axes.columns: columns, axes.rows: rows}
         for axis, size in sizes.items():
             if axis is not None and loops_of(nest, axis):
@@ -111,9 +108,15 @@ def _contractions(nest: func.FuncOp) -> list[ComputeOp]:
     return [leaf for leaf in leaves_of(nest) if leaf.kind.data == "contract"]
 
 
-def _operand_count(nest: func.FuncOp) -> int:
-    """Arrays that the vector unit reads at the same time."""
-    return max((_read(leaf) for leaf in leaves_of(nest) if leaf.kind.data != "contract"), default=0)
+def _is_row(nest: func.FuncOp) -> bool:
+    """Whether a nest works on one axis and has no product: its tiles are single long rows."""
+    return not _contractions(nest) and tile_axes_of(leaves_of(nest)).rows is None
+
+
+def _buffer_count(nest: func.FuncOp) -> int:
+    """Buffers that the vector unit reads and writes in a nest."""
+    leaves = [leaf for leaf in leaves_of(nest) if leaf.kind.data != "contract"]
+    return max((_read(leaf) + result_buffers(leaf) for leaf in leaves), default=0)
 
 
 def _read(leaf: ComputeOp) -> int:

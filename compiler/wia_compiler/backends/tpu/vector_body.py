@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr
+from xdsl.dialects import arith, memref
+from xdsl.dialects.builtin import Float32Type, FloatAttr, MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
 from wia_compiler.backends.tpu.spelling import ELEMENTS, relu_operand
-from wia_compiler.dialects.tile import YieldOp
+from wia_compiler.dialects.tile import ComputeOp, YieldOp
 from wia_compiler.dialects.tpu.meaning import round_to
 from wia_compiler.dialects.tpu.ops import ActivateOp, VectorAddOp, VectorRoundOp
 
@@ -113,3 +113,20 @@ class VectorBody:
             tile.held is buffer and any(self.places[use.operation] >= place for use in value.uses)
             for value, tile in self.tiles.items()
         )
+
+
+def result_buffers(leaf: ComputeOp) -> int:
+    """How many buffers the results of a leaf's vector instructions need at a time."""
+    made: list[memref.AllocOp] = []
+    emitted: list[Operation] = []
+
+    def buffer(number: int) -> SSAValue:
+        while len(made) <= number:
+            made.append(memref.AllocOp([], [], MemRefType(Float32Type(), [1, 1])))
+        return made[number].memref
+
+    block = leaf.body.block
+    VectorBody(buffer, lambda op, _: emitted.append(op)).run(block, block.args)
+    for op in (*emitted, *made):
+        op.erase()
+    return len(made)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects.builtin import MemRefType, NoneAttr
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
     AffineBinaryOpKind,
@@ -19,7 +19,7 @@ from xdsl.ir.affine import (
 )
 
 from wia_compiler.backends.tpu.tile_axes import TileAxes
-from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.dialects.tpu.window import ONE_INDEX, WindowSpec
 from wia_compiler.passes.affine import LinearForm, linear_form
 
@@ -44,25 +44,66 @@ def window_of(
     return _window(leaf, affine.results, shape, axes, ivs)
 
 
-def flat_window_of(
+@dataclass(frozen=True)
+class FlatView:
+    """A tensor's memory under other sizes and strides, and the window to take of that."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    window: WindowSpec
+
+
+def flat_view_of(
     leaf: ComputeOp,
     affine: AffineMap,
     tensor: SSAValue,
     axes: TileAxes,
     ivs: Mapping[SSAValue, SSAValue],
-) -> WindowSpec:
-    """The same part of a tensor in C order as a window of its elements in one row.
+) -> FlatView:
+    """The same part of a tensor in C order, by the positions of its elements in memory.
 
-    That is what a reshape reads: ``A[i floordiv 5, i mod 5]`` of 6 × 5 elements is element ``i``.
+    That is what a reshape reads: ``A[i floordiv 5, i mod 5]`` of 6 × 5 elements is element ``i``,
+    and ``A[5 * i + j]`` of 30 is element ``[i, j]`` of a view with strides 5 and 1.
     """
     type = cast("MemRefType[Attribute]", tensor.type)
     if not isinstance(type.layout, NoneAttr):
         raise NotAWindow("its elements do not lie in one row")
-    shape = type.get_shape()
     place: AffineExpr = AffineExpr.constant(0)
-    for expression, size in zip(affine.results, shape, strict=True):
+    for expression, size in zip(affine.results, type.get_shape(), strict=True):
         place = place * size + expression
-    return _window(leaf, (_joined(place),), (math.prod(shape),), axes, ivs)
+    form = _linear(_joined(place))
+    if form.constant:
+        raise NotAWindow(f"it is read from its element {form.constant} on")
+    groups: dict[int, list[AffineExpr]] = {}
+    for atom, factor in form.terms.items():
+        if not isinstance(atom, AffineDimExpr) or leaf.sizes[atom.position] != 1:
+            groups.setdefault(factor, []).append(atom)
+    strides = tuple(sorted(groups, reverse=True)) or (1,)
+    indices = [LinearForm(dict.fromkeys(groups.get(each, ()), 1), 0) for each in strides]
+    shape = tuple(_size_of(leaf, index) for index in indices)
+    results = [index.expression() for index in indices]
+    return FlatView(shape, strides, _window(leaf, results, shape, axes, ivs))
+
+
+def _size_of(leaf: ComputeOp, index: LinearForm) -> int:
+    """How many values an index takes: up to its bound, else to the last of its loops and tile."""
+    for bound, limit in zip(leaf.bounds.data.results, leaf.limit_values, strict=True):
+        bounded = linear_form(bound)
+        if dict(bounded.terms) == dict(index.terms):
+            return limit - bounded.constant
+    last = 0
+    for atom in index.terms:
+        if isinstance(atom, AffineDimExpr):
+            last += leaf.sizes[atom.position] - 1
+        elif isinstance(atom, AffineSymExpr):
+            last += _last_value(leaf.ivs[atom.position])
+    return last + 1
+
+
+def _last_value(iv: SSAValue) -> int:
+    loop = iv.owner.parent_op() if isinstance(iv.owner, Block) else None
+    assert isinstance(loop, ForOp)
+    return (loop.trip_count - 1) * loop.step.value.data
 
 
 def _joined(expression: AffineExpr) -> AffineExpr:
