@@ -116,7 +116,7 @@ def check(
     tolerance: float = 0.0,
     rewrite: Callable[[ModuleOp], None] | None = None,
 ) -> ModuleOp:
-    """Nests (after ``rewrite``) and the reference agree: equal, or within ``tolerance`` of the largest."""
+    """Nests (after ``rewrite``) and the reference agree, within ``tolerance`` of the largest."""
     wanted = run_module(module, "k", arrays)
     nests, _ = lowered(module, [element_strides(array) for array in arrays])
     if rewrite is not None:

@@ -104,3 +104,52 @@ def test_scopes_are_those_that_the_dialect_names():
     from wia_compiler.dialects import tile
 
     assert tile.__doc__ is not None and all(f'"{scope}"' in tile.__doc__ for scope in SCOPES)
+
+
+def test_loops_one_by_one_are_loops_all_at_once(monkeypatch):
+    nests, _ = lowered(ROWS)
+    array = sample(spec((4, 6)))
+    results = [np.zeros(4, np.float32) for _ in range(2)]
+    run_tile_module(nests, [array], results[:1])
+    monkeypatch.setitem(run_tile_module.__globals__, "_LARGEST_BATCH", 1)
+    run_tile_module(nests, [array], results[1:])
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("fptosi", np.nan, OverflowError),
+        ("fptosi", 300.0, OverflowError),
+        ("fptosi", -129.0, OverflowError),
+        ("fptoui", 256.0, OverflowError),
+        ("fptoui", -1.0, OverflowError),
+    ],
+)
+def test_undefined_conversions_are_refused(name, value, error):
+    body = f"""
+      tile.compute map @thread axes [i = 4] at ()
+        ins(%x[i] : memref<4xf32>) outs(%y[i] : memref<4xi8>) {{
+        ^bb0(%e: f32):
+          %r = arith.{name} %e : f32 to i8
+          tile.yield %r : i8 }}
+    """
+    module = nest(body, "%x: memref<4xf32>, %y: memref<4xi8>")
+    run_tile_module(module, [np.full(4, 100.5, np.float32)], [np.zeros(4, np.int8)])
+    with pytest.raises(error):
+        run_tile_module(module, [np.full(4, value, np.float32)], [np.zeros(4, np.int8)])
+
+
+@pytest.mark.parametrize(("a", "b"), [(1, 0), (-128, -1)])
+def test_undefined_divisions_are_refused(a, b):
+    body = """
+      tile.compute map @thread axes [i = 4] at ()
+        ins(%x[i] : memref<4xi8>) outs(%y[i] : memref<4xi8>) {
+        ^bb0(%e: i8):
+          %d = arith.constant DIVISOR : i8
+          %r = arith.divsi %e, %d : i8
+          tile.yield %r : i8 }
+    """.replace("DIVISOR", str(b))
+    module = nest(body, "%x: memref<4xi8>, %y: memref<4xi8>")
+    with pytest.raises(ZeroDivisionError):
+        run_tile_module(module, [np.full(4, a, np.int8)], [np.zeros(4, np.int8)])
