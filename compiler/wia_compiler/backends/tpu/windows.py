@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -71,7 +72,7 @@ def flat_view_of(
     place: AffineExpr = AffineExpr.constant(0)
     for expression, size in zip(affine.results, type.get_shape(), strict=True):
         place = place * size + expression
-    form = _linear(_joined(place))
+    form = _linear(leaf, _joined(place))
     if form.constant:
         raise NotAWindow(f"it is read from its element {form.constant} on")
     groups: dict[int, list[AffineExpr]] = {}
@@ -134,7 +135,7 @@ def _window(
     clips: list[bool] = []
     order: list[str] = []
     for expression, size in zip(results, sizes, strict=True):
-        form = _linear(expression)
+        form = _linear(leaf, expression)
         walked = [
             atom.position
             for atom in form.terms
@@ -147,7 +148,7 @@ def _window(
             continue
         (axis, *others) = walked
         if others or form.terms[AffineDimExpr(axis)] != 1:
-            raise NotAWindow(f"it is read with the index {expression}, not row by row")
+            raise NotAWindow(f"its index {_said(leaf, expression)} does not go row by row")
         name = leaf.axis_names[axis]
         if name not in (axes.rows, axes.columns) or name in order:
             raise NotAWindow("its tile has other axes than rows and columns")
@@ -160,13 +161,20 @@ def _window(
     return WindowSpec(used, AffineMap(0, len(used), tuple(starts)), lengths, clips, transposed)
 
 
-def _linear(expression: AffineExpr) -> LinearForm:
+def _linear(leaf: ComputeOp, expression: AffineExpr) -> LinearForm:
     form = linear_form(expression)
     if not form.is_linear:
-        raise NotAWindow(f"it is read with the index {expression}, which is not linear")
+        raise NotAWindow(f"its index {_said(leaf, expression)} takes no rectangle of memory")
     if form.constant < 0 or any(factor < 0 for factor in form.terms.values()):
-        raise NotAWindow(f"it is read backwards, with the index {expression}")
+        raise NotAWindow(f"its index {_said(leaf, expression)} goes backwards")
     return form
+
+
+def _said(leaf: ComputeOp, expression: AffineExpr) -> str:
+    """An index in the names of the leaf's axes."""
+    names = {f"d{number}": name for number, name in enumerate(leaf.axis_names)}
+    names |= {f"s{number}": f"%{iv.name_hint}" for number, iv in enumerate(leaf.ivs)}
+    return re.sub(r"\b[ds]\d+\b", lambda found: names[found[0]], str(expression))
 
 
 def _start(form: LinearForm) -> AffineExpr:
