@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import MemRefType
+from xdsl.dialects.builtin import MemRefType, NoneAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
@@ -51,7 +51,7 @@ def vector_width(leaves: Sequence[ComputeOp], axis: str, limit_bytes: int = 16) 
     """Neighbours along an axis that 16-byte accesses can take, 1 where they cannot.
 
     Every operand in memory must be dense or constant along the axis, and what the other axes add
-    to an address must keep it at a multiple of the width.
+    to an address must keep it at a multiple of the width. A strided view may begin anywhere.
     """
     width = limit_bytes
     for leaf in leaves:
@@ -61,12 +61,16 @@ def vector_width(leaves: Sequence[ComputeOp], axis: str, limit_bytes: int = 16) 
             if own == 0:
                 continue
             others = [0 if each is None else each for each in strides.values()]
-            if own != 1 or None in strides.values():
+            if own != 1 or None in strides.values() or _is_view(operands_of(leaf)[operand]):
                 return 1
             width = min(width, limit_bytes // size_bytes(element_type(operands_of(leaf)[operand])))
             while any(each % width for each in others):
                 width //= 2
     return width
+
+
+def _is_view(value: SSAValue) -> bool:
+    return not isinstance(cast("MemRefType[Attribute]", value.type).layout, NoneAttr)
 
 
 def is_dense_along(leaf: ComputeOp, axis: str) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import shutil
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -27,7 +29,7 @@ def load_on_gpu(artifact: Artifact) -> GpuExecutable:
     if importlib.util.find_spec("cupy") is None:
         raise TargetError(
             f"running {artifact.kernel} for {artifact.target} needs a GPU of this machine and "
-            f"cupy, which is not installed: {INSTALL_CUPY}; its PTX, SASS and resources need neither"
+            f"cupy, which is not installed: {INSTALL_CUPY}; PTX, SASS and resources need neither"
         )
     cupy: Any = importlib.import_module("cupy")
     try:
@@ -61,8 +63,9 @@ class GpuExecutable:
         self._cupy = cupy
         self._plan = LaunchPlan.from_metadata(artifact.metadata)
         # RawModule reads its file again for each device it is used on, so the folder stays.
-        self._folder = tempfile.TemporaryDirectory(prefix="wia-gpu-")
-        path = Path(self._folder.name) / "kernel.ptx"
+        folder = tempfile.mkdtemp(prefix="wia-gpu-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        path = Path(folder) / "kernel.ptx"
         path.write_bytes(artifact.files["kernel.ptx"])
         self._module = cupy.RawModule(path=str(path))
 

@@ -18,6 +18,7 @@ are placed by ``barriers``. The host function stays, for the launch plan.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar, cast
@@ -55,7 +56,7 @@ BUFFER_ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class LowerToGpuPass:
-    """Every nest becomes a kernel; ``max_blocks`` is the largest grid: what exceeds it is folded."""
+    """Every nest becomes a kernel; ``max_blocks`` is the largest grid: more is folded."""
 
     max_blocks: int = MAX_GRID_X
 
@@ -64,9 +65,11 @@ class LowerToGpuPass:
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Rewrite each ``wia.nest`` function in place."""
+        dense = dense_arguments(module)
         for op in module.body.block.ops:
             if isinstance(op, func.FuncOp) and "wia.nest" in op.attributes:
                 lower_nest(op, max_blocks=self.max_blocks)
+                _declare_alignment(op, dense.get(op.sym_name.data, ()))
 
 
 def lower_nest(nest: func.FuncOp, *, max_blocks: int = MAX_GRID_X) -> None:
@@ -104,7 +107,6 @@ class _Lowering:
         self.nest.body.detach_block(old)
         old.drop_all_references()
         self.nest.body.add_block(new)
-        self.nest.arg_attrs = ArrayAttr([_alignment(argument) for argument in new.args])
         self.nest.attributes["gpu.kernel"] = UnitAttr()
         self.nest.attributes[BLOCK_SIZE] = IntegerAttr(self.threads, i64)
         self.nest.attributes[GRID_SIZE] = IntegerAttr(blocks, i64)
@@ -251,12 +253,29 @@ class _Lowering:
         lower_thread_leaf(leaf, stores_if=alone)
 
 
-def _alignment(argument: SSAValue) -> DictionaryAttr:
+def dense_arguments(module: ModuleOp) -> dict[str, tuple[bool, ...]]:
+    """For each nest, whether what the host passes lies in a dense buffer from its first element on.
+
+    Views of a dense buffer begin where it begins, whatever their strides are.
+    """
+    found: dict[str, tuple[bool, ...]] = {}
+    hosts = [op for op in module.body.block.ops if "wia.host" in op.attributes]
+    for call in [op for host in hosts for op in host.walk() if isinstance(op, func.CallOp)]:
+        found[call.callee.string_value()] = tuple(_is_dense(value) for value in call.arguments)
+    return found
+
+
+def _is_dense(value: SSAValue) -> bool:
+    while isinstance(value.owner, memref.ReinterpretCastOp):
+        value = value.owner.source
+    return isinstance(cast("MemRefType[Attribute]", value.type).layout, NoneAttr)
+
+
+def _declare_alignment(kernel: func.FuncOp, dense: Sequence[bool]) -> None:
     """Dense buffers begin at 16 bytes (the launcher sees to it), so neighbours can be joined."""
-    layout = cast("MemRefType[Attribute]", argument.type).layout
-    if not isinstance(layout, NoneAttr):
-        return DictionaryAttr({})
-    return DictionaryAttr({"llvm.align": IntegerAttr(BUFFER_ALIGNMENT, i64)})
+    aligned = DictionaryAttr({"llvm.align": IntegerAttr(BUFFER_ALIGNMENT, i64)})
+    attributes = [aligned if each else DictionaryAttr({}) for each in dense]
+    kernel.arg_attrs = ArrayAttr(attributes)
 
 
 _X = gpu.DimensionAttr(gpu.DimensionEnum.X)

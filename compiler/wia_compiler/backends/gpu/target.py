@@ -28,7 +28,7 @@ from wia_compiler.passes.target import ArraySpec, Artifact, Executable
 REGISTER_RESERVE = 63
 """Registers left for addresses, indices and the loop: 192 of 255 may hold values of the kernel."""
 
-_EXPAND = ExpandMathPass(ExpandOptions(branches=True))
+_EXPAND = ExpandMathPass(ExpandOptions(branches=True, remainders=True))
 
 
 @dataclass(frozen=True)

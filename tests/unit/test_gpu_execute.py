@@ -1,0 +1,193 @@
+"""Launching, on a stand-in for cupy whose device memory is the host's."""
+
+import ctypes
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+from wia_compiler.backends.gpu.execute import load_on_gpu
+from wia_compiler.backends.gpu.launch import Launch, LaunchPlan
+from wia_compiler.base.errors import TargetError
+from wia_compiler.passes.target import Artifact
+
+
+class DeviceArray:
+    """A cupy array: memory with an address."""
+
+    def __init__(self, host: np.ndarray):
+        self.host = host
+        self.data = SimpleNamespace(ptr=host.__array_interface__["data"][0])
+        self.flags = host.flags
+        self.nbytes = host.nbytes
+
+    def copy(self):
+        return aligned(self.host)
+
+    def __setitem__(self, key, value):
+        self.host[key] = value.host
+
+
+def aligned(host, offset: int = 0):
+    """A device array that begins ``offset`` bytes after a multiple of 16."""
+    raw = np.zeros(host.nbytes + 32, np.uint8)
+    start = -raw.__array_interface__["data"][0] % 16 + offset
+    made = raw[start : start + host.nbytes].view(host.dtype).reshape(host.shape)
+    made[...] = host
+    return DeviceArray(made)
+
+
+def at(pointer, count: int, dtype=np.float32):
+    """``count`` elements of device memory."""
+    size = count * np.dtype(dtype).itemsize
+    raw = (ctypes.c_char * size).from_address(int(pointer))
+    return np.frombuffer(raw, dtype)
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """The stand-in; ``kernels`` maps entries to Python functions of their launch."""
+    made = ModuleType("cupy")
+    made.__spec__ = SimpleNamespace(name="cupy")
+    made.kernels = {}
+    made.launched = []
+    made.capability = "90"
+    made.count = 1
+
+    class RuntimeFault(Exception):
+        pass
+
+    class RawModule:
+        def __init__(self, path):
+            assert Path(path).read_bytes() == b"// ptx"
+
+        def get_function(self, name):
+            def launch(grid, block, arguments, shared_mem=0):
+                made.launched.append((name, grid, block, shared_mem))
+                made.kernels[name](*(int(each) for each in arguments))
+
+            return launch
+
+    made.RawModule = RawModule
+    made.ndarray = DeviceArray
+    made.uint8 = np.uint8
+    made.empty = lambda size, dtype: aligned(np.zeros(size, dtype))
+    made.asarray = lambda host: aligned(np.ascontiguousarray(host))
+    made.asnumpy = lambda device: device.host.copy()
+    made.ascontiguousarray = lambda device: aligned(np.ascontiguousarray(device.host))
+    made.cuda = SimpleNamespace(
+        runtime=SimpleNamespace(getDeviceCount=lambda: made.count, CUDARuntimeError=RuntimeFault),
+        Device=lambda: SimpleNamespace(compute_capability=made.capability),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", made)
+    return made
+
+
+def artifact(*launches: Launch, workspace=(), target="gpu:sm_90"):
+    plan = LaunchPlan(launches, tuple(workspace))
+    return Artifact(target, "k", {"kernel.ptx": b"// ptx"}, {}, {}, plan.to_metadata())
+
+
+def test_numpy_arrays_go_there_and_back(cupy):
+    def add(a, b, c):
+        assert a % 16 == b % 16 == c % 16 == 0
+        at(c, 10)[:] = at(a, 10) + at(b, 10)
+
+    cupy.kernels["add"] = add
+    run = load_on_gpu(artifact(Launch("add", 3, 128, (0, 1, 2))))
+    a, b = np.arange(10, dtype=np.float32), np.ones(10, np.float32)
+    out = np.zeros(10, np.float32)
+    assert run([a, b], [out]) == {}
+    np.testing.assert_array_equal(out, a + b)
+    assert cupy.launched == [("add", (3,), (128,), 0)]
+
+
+def test_launches_share_a_workspace(cupy):
+    def first(x, work):
+        at(work, 4)[:] = at(x, 4) * 2
+
+    def second(work, y):
+        at(y, 4)[:] = at(work, 4) + 1
+
+    cupy.kernels = {"first": first, "second": second}
+    plan = artifact(
+        Launch("first", 1, 32, (0, 2)), Launch("second", 1, 32, (2, 1), 64), workspace=[16]
+    )
+    x, y = np.arange(4, dtype=np.float32), np.zeros((2, 2), np.float32)
+    load_on_gpu(plan)([x], [y])
+    np.testing.assert_array_equal(y.reshape(-1), x * 2 + 1)
+    assert [each[3] for each in cupy.launched] == [0, 64]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x[::2, ::3],
+        lambda x: x[::-1],
+        lambda x: x[:, ::-1],
+        lambda x: x.T,
+        lambda x: x[::-2, 5:2:-1],
+        lambda x: np.broadcast_to(x[3:4], x.shape),
+        lambda x: np.broadcast_to(x[2, 2], (4, 5)),
+        lambda x: x[1:1],
+        lambda x: x[0, 0],
+    ],
+)
+def test_strided_arrays_keep_their_strides(cupy, view):
+    """The kernel gets the address of element [0, 0] and finds every other by its strides."""
+    x = view(np.arange(48, dtype=np.float32).reshape(6, 8))
+    seen = []
+
+    def look(address, out):
+        interface = {
+            "shape": x.shape, "strides": x.strides, "typestr": x.dtype.str,
+            "data": (address, True), "version": 3,
+        }  # fmt: skip
+        seen.append(np.array(SimpleNamespace(__array_interface__=interface)))
+
+    cupy.kernels["look"] = look
+    load_on_gpu(artifact(Launch("look", 1, 1, (0, 1))))([x], [np.zeros(1, np.float32)])
+    np.testing.assert_array_equal(seen[0], x)
+
+
+@pytest.mark.parametrize("offset", [0, 4])
+def test_device_arrays_are_used_where_they_lie(cupy, offset):
+    """One that begins at 4 bytes is copied, since kernels read 16 at a time."""
+    addresses = []
+
+    def double(x, y):
+        addresses.append((x, y))
+        at(y, 8)[:] = at(x, 8) * 2
+
+    cupy.kernels["double"] = double
+    x = aligned(np.arange(8, dtype=np.float32), offset)
+    y = aligned(np.zeros(8, np.float32), offset)
+    load_on_gpu(artifact(Launch("double", 1, 32, (0, 1))))([x], [y])
+    np.testing.assert_array_equal(y.host, x.host * 2)
+    stayed = addresses[0] == (x.data.ptr, y.data.ptr)
+    assert stayed == (offset == 0)
+    assert all(address % 16 == 0 for address in addresses[0])
+
+
+def test_arrays_without_elements(cupy):
+    run = load_on_gpu(artifact())
+    run([np.zeros((0, 3), np.float32)], [np.zeros((0, 3), np.float32)])
+    assert cupy.launched == []
+
+
+def test_a_gpu_that_is_too_old(cupy):
+    cupy.capability = "75"
+    with pytest.raises(TargetError, match=r"built for sm_90, this GPU is sm_75: build it with"):
+        load_on_gpu(artifact())
+
+
+def test_no_gpu(cupy):
+    cupy.count = 0
+    with pytest.raises(TargetError, match="needs a GPU; cupy sees none here"):
+        load_on_gpu(artifact())
+
+
+def test_a_plan_survives_the_cache():
+    plan = LaunchPlan((Launch("a", 2**31 - 1, 256, (0, 3, 1), 1024),), (16, 0))
+    assert LaunchPlan.from_metadata(plan.to_metadata()) == plan
