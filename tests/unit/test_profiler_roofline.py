@@ -1,5 +1,8 @@
 """Rooflines, advice and profiles: exact formulas on ceilings of our own."""
 
+import re
+from pathlib import Path
+
 import pytest
 from wia_compiler.profiler.advice import RULES, Run, advise
 from wia_compiler.profiler.ceilings import Ceiling, Ceilings
@@ -31,6 +34,8 @@ def test_a_memory_bound_run() -> None:
     assert line.percent == pytest.approx(80)
     assert line.ridge == pytest.approx(10)
     assert str(line) == "memory bound, 80 % of the DRAM roof"
+    assert [each.name for each in line.ceilings] == ["f32 FMA", "f64 FMA", "L1", "L2", "DRAM"]
+    assert len(line.ceilings) == 5
 
 
 def test_a_compute_bound_run() -> None:
@@ -198,3 +203,9 @@ def test_a_measured_run_keeps_its_spread_and_last_counters() -> None:
     assert found.bytes == 10**9 and found.flops == 0
     assert str(found).startswith("copy on cpu: ")
     assert profile(lambda: None, flops=0, size_bytes=0, budget=0.0, ceilings=MACHINE).counters == {}
+
+
+def test_the_page_lists_the_rules() -> None:
+    page = Path(__file__).parents[2] / "docs" / "profiling.md"
+    listed = re.findall(r"^\| ([a-z A-Z]+) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert listed[listed.index("rule") + 1 :] == [rule.name for rule in RULES]

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -36,7 +37,7 @@ class Ceiling:
 
 @dataclass(frozen=True)
 class Ceilings:
-    """All limits of one machine; memories from the nearest to the farthest.
+    """All limits of one machine, to iterate over; memories from the nearest to the farthest.
 
     ``clock_hz`` is the rate of simulated cycles, where the machine is one that is simulated.
     """
@@ -44,6 +45,12 @@ class Ceilings:
     machine: str
     ceilings: tuple[Ceiling, ...]
     clock_hz: float | None = None
+
+    def __iter__(self) -> Iterator[Ceiling]:
+        return iter(self.ceilings)
+
+    def __len__(self) -> int:
+        return len(self.ceilings)
 
     @property
     def memories(self) -> tuple[Ceiling, ...]:
