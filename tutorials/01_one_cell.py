@@ -112,7 +112,10 @@ gpu
 
 # %%
 print(gpu.assembly("ptx")[:1600])
-gpu.resources
+{
+    name: gpu.resources[name]
+    for name in ("registers", "shared_bytes", "occupancy", "occupancy_limiter")
+}
 
 # %% [markdown]
 # ## The roofline of this computer
@@ -156,7 +159,12 @@ display(side_by_side.resize((960, 320)))
 # %% [markdown]
 # ## What is still wrong
 #
-# The roofline says it: the point stands well below the roof. The loops read every pixel of the
-# photograph nine times for each of the eight filters and keep little of it in registers. Nothing in
-# the text has to change for that — a *schedule* does: tiles that stay in the cache, several
-# outputs at a time in vector registers.
+# Three things, and each is visible above.
+#
+# - **One core.** The roofline is that of a single core, and so is the kernel.
+# - **Half of the arithmetic is not needed.** Four of the eight filters are the other four with the
+#   sign turned. The compiler may fuse what you wrote; it does not know what is *in* `W`, so it
+#   multiplies everything twice. `relu(-y)` of four sums would do.
+# - **The GPU version is a direct convolution.** Each thread reads its neighbourhood from global
+#   memory; nothing is staged in shared memory and no tensor core is used. Its occupancy and what
+#   limits it stand in `gpu.resources`.
