@@ -79,7 +79,7 @@ for decision in build.stage("fusion").decisions:
 # %% [markdown]
 # ## A change: ask for the value in between
 #
-# Now also return the value before `relu`. One word of the text changes, and with it the decision:
+# Now also return the value before `relu`. One more output, and the second decision changes:
 # the sum has to be written to memory anyway, so `relu` may not keep it to itself.
 
 # %%
