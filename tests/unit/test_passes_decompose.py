@@ -111,6 +111,13 @@ def test_softmax_and_norms_of_special_rows(dtype: str) -> None:
     same_after(lambda b, x: b.op("layer_norm", named={"input": x}), x)
 
 
+def test_what_only_an_empty_softmax_reads_is_not_computed() -> None:
+    module = same_after(
+        lambda b, x: b.op("softmax", b.op("neg", x)), values((0, 4), "f32"), fuse=True
+    )
+    assert [op.name for op in module.walk() if isinstance(op, TensorOp)] == []
+
+
 def test_a_mean_of_nothing_is_nan() -> None:
     module = same_after(lambda b, x: b.op("reduce_mean", x, dim=0), values((0, 3), "f32"))
     assert np.isnan(run_module(module, "k", [values((0, 3), "f32")])[0]).all()

@@ -16,6 +16,7 @@ from wia_compiler.passes.decomposing.steps import Steps
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.fusing.build import fuse
 from wia_compiler.passes.kernel_function import kernel_function
+from wia_compiler.passes.rules import erase_unused
 
 
 @dataclass(frozen=True)
@@ -63,5 +64,4 @@ def _decompose(op: TensorOp) -> None:
     if isinstance(value.owner, TensorOp | ConstantOp):
         value.name_hint = op.result.name_hint
     op.result.replace_all_uses_with(value)
-    op.detach()
-    op.erase()
+    erase_unused(op)  # with what only it read: a softmax without elements reads nothing

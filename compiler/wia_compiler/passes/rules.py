@@ -183,23 +183,20 @@ def _replace(op: TensorOp, value: SSAValue, rewriter: Rewriter) -> None:
     if op.result.name_hint is not None and isinstance(value.owner, Operation):
         value.name_hint = op.result.name_hint
     op.result.replace_all_uses_with(value)
-    operands = list(op.operands)
-    op.detach()
-    op.erase()
-    for operand in operands:
-        _erase_unused(operand.owner)
+    erase_unused(op)
 
 
-def _erase_unused(op: object) -> None:
-    if not isinstance(op, TensorOp | ConstantOp) or op.result.first_use is not None:
-        return
-    if op.parent is None:  # both operands of an op may be one value
-        return
-    operands = list(op.operands)
-    op.detach()
-    op.erase()
-    for operand in operands:
-        _erase_unused(operand.owner)
+def erase_unused(op: TensorOp | ConstantOp) -> None:
+    """Remove an op that nothing uses, and of what it read what nothing else uses."""
+    pending: list[object] = [op]
+    while pending:
+        each = pending.pop()
+        if not isinstance(each, TensorOp | ConstantOp) or each.parent is None:
+            continue
+        if each.result.first_use is None:
+            pending += [operand.owner for operand in each.operands]
+            each.detach()
+            each.erase()
 
 
 def _record(rule: AnyRule, op: TensorOp, context: PassContext) -> None:
