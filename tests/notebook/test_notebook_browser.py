@@ -162,7 +162,7 @@ def test_search_finds_an_opcode(lab, explorer):
     explorer.locator(".wia-results li.on").wait_for()
     lab.page.keyboard.press("Enter")
     assert explorer.locator("[data-tab=assembly]").get_attribute("aria-selected") == "true"
-    assert "vmov" in explorer.locator(".wia-pane .ln.hl").first.inner_text()
+    assert "vmov" in explorer.locator(".wia-pane .ln.at").inner_text()
 
 
 def test_run_puts_a_point_on_the_roofline(explorer):

@@ -259,7 +259,8 @@ def roofline_figure(roofline: Roofline) -> dict[str, Any]:
         "xaxis": axis | {"title": {"text": "FLOP per byte"}, "dtick": 1},
         "yaxis": axis | {"title": {"text": "FLOP/s"}, "tickformat": "~s", "dtick": 1},
     }
-    return {"data": traces, "layout": layout, "config": {"responsive": True}}
+    # Not "responsive": JupyterLab resizes figures itself, and both together collapse the height.
+    return {"data": traces, "layout": layout, "config": {}}
 
 
 def _trace(mode: str, name: str, x: list[float], y: list[float]) -> dict[str, Any]:

@@ -20,9 +20,10 @@ export function assemblyTab(view) {
   function light(lit, selection) {
     for (const pane of panes) {
       const lines = new Set(litByLines(pane.lines, lit));
-      if (selection.startsWith(`text/${pane.format}/`)) lines.add(Number(selection.split("/")[2]));
-      pane.part.light(lines);
-      if (selection && lines.size && !store.hovering && !selection.startsWith(`text/${pane.format}/`)) pane.part.reveal(Math.min(...lines));
+      const at = selection.startsWith(`text/${pane.format}/`) ? Number(selection.split("/")[2]) : 0;
+      if (at) lines.add(at);
+      pane.part.light(lines, at);
+      if (selection && lines.size && !store.hovering) pane.part.reveal(at || Math.min(...lines));
     }
   }
   return { element, light };

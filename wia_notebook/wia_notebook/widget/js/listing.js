@@ -8,7 +8,7 @@ export function listing({ rows, language, highlighter, label, onHover, onPick, o
   const box = h("div", { class: "wia-listing", tabindex: "0", role: "region", "aria-label": label });
   const inner = h("pre", { class: "wia-code" });
   box.append(inner);
-  let lit = new Set();
+  let lit = new Set(), chosen = 0;
   let first = -1, last = -1;
   const windowed = rows.length > ALL_AT_ONCE;
   const width = String(rows.reduce((most, row) => Math.max(most, row.number || 0), 0)).length;
@@ -18,7 +18,7 @@ export function listing({ rows, language, highlighter, label, onHover, onPick, o
     const number = h("i", { "aria-hidden": "true" }, String(row.number || "").padStart(width));
     const sign = row.sign === undefined ? null : h("b", { class: "sign" }, row.sign || " ");
     const gauge = bar ? h("span", { class: "bar" }, bar(row)) : null;
-    const classes = ["ln", row.kind, row.line && lit.has(row.line) ? "hl" : ""].filter(Boolean).join(" ");
+    const classes = ["ln", row.kind, row.line && lit.has(row.line) ? "hl" : "", row.line && row.line === chosen ? "at" : ""].filter(Boolean).join(" ");
     return h("span", { class: classes, "data-line": row.line || null }, number, sign, gauge, ...highlighter.render(language, row.text, row.mark), "\n");
   }
 
@@ -45,9 +45,13 @@ export function listing({ rows, language, highlighter, label, onHover, onPick, o
   if (windowed) box.addEventListener("scroll", draw, { passive: true });
   draw();
 
-  function light(lines) {
-    lit = lines;
-    for (const row of inner.querySelectorAll("[data-line]")) row.classList.toggle("hl", lit.has(Number(row.dataset.line)));
+  // `at` is the one line that was chosen, among all that belong to it.
+  function light(lines, at = 0) {
+    [lit, chosen] = [lines, at];
+    for (const row of inner.querySelectorAll("[data-line]")) {
+      row.classList.toggle("hl", lit.has(Number(row.dataset.line)));
+      row.classList.toggle("at", Number(row.dataset.line) === at);
+    }
   }
 
   // Bring a line into view without moving the page.
