@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from unit.gpu_interpreter import Buffer, dtype_of, run_kernel
 from wia_compiler.backends.gpu.architecture import ARCHITECTURES
+from wia_compiler.backends.gpu.lower import LowerPass
 from wia_compiler.backends.gpu.target import GpuTarget
 from wia_compiler.base.dtypes import from_numpy
 from wia_compiler.base.record import Stage
@@ -32,11 +33,13 @@ Array = np.ndarray[Any, Any]
 class CapturingTarget(GpuTarget):
     """A GPU target that keeps the module after some of its passes instead of making PTX of it."""
 
-    steps: int = 2  # schedule and lower: numpy has exp and erf, no need to expand them
+    lowers: bool = True
     modules: list[ModuleOp] = field(default_factory=list)
 
     def passes(self):
-        return super().passes()[: self.steps]
+        schedule = super().passes()[0]
+        # numpy has exp and erf: no need to expand them.
+        return (schedule, LowerPass(expands_math=False)) if self.lowers else (schedule,)
 
     def generate(
         self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]
@@ -80,7 +83,7 @@ def interpret(text: str, arrays: Sequence[Array], architecture: str = "sm_90") -
 
 def scheduled(text: str, arrays: Sequence[Array], architecture: str = "sm_90") -> list[Array]:
     """Its outputs, computed by the reference of the mid level from the scheduled nests."""
-    target = CapturingTarget(ARCHITECTURES[architecture], steps=1)
+    target = CapturingTarget(ARCHITECTURES[architecture], lowers=False)
     return _outputs(text, arrays, target, run_tile_module)
 
 

@@ -20,6 +20,7 @@ from wia_compiler.base.record import Stage
 from wia_compiler.base.source import Source, Span
 from wia_compiler.passes.llvm.emit import EmittedModule, emit_llvm
 from wia_compiler.passes.llvm.options import nvptx_options
+from wia_compiler.passes.llvm.spans import llvm_line_spans
 from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
 from wia_compiler.passes.target import Artifact
 
@@ -71,7 +72,14 @@ def generate(
     ptx_spans = ptx_line_spans(ptx, emitted.spans)
     ptx_done = time.perf_counter_ns()
     stages = [
-        Stage("llvm", "low", "llvm", emitted.text, llvm_done - started),
+        Stage(
+            "llvm",
+            "low",
+            "llvm",
+            emitted.text,
+            llvm_done - started,
+            line_spans=llvm_line_spans(emitted),
+        ),
         Stage("ptx", "machine", "ptx", ptx, ptx_done - llvm_done, line_spans=ptx_spans),
     ]
     files = {"kernel.ptx": ptx.encode()}

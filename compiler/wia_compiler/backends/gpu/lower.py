@@ -48,6 +48,7 @@ from wia_compiler.backends.gpu.leaf_group import Group, lower_group_leaf
 from wia_compiler.backends.gpu.leaf_thread import lower_thread_leaf
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.tile_rewrites import scope_of
 
@@ -55,10 +56,15 @@ BUFFER_ALIGNMENT = 16
 
 
 @dataclass(frozen=True)
-class LowerToGpuPass:
-    """Every nest becomes a kernel; ``max_blocks`` is the largest grid: more is folded."""
+class LowerPass:
+    """Every nest becomes a kernel.
+
+    ``max_blocks`` is the largest grid: more is folded. ``expands_math`` replaces functions that PTX
+    has no accurate instruction for by arithmetic.
+    """
 
     max_blocks: int = MAX_GRID_X
+    expands_math: bool = True
 
     name: ClassVar[str] = "lower"
     level: ClassVar[Level] = "low"
@@ -70,6 +76,8 @@ class LowerToGpuPass:
             if isinstance(op, func.FuncOp) and "wia.nest" in op.attributes:
                 lower_nest(op, max_blocks=self.max_blocks)
                 _declare_alignment(op, dense.get(op.sym_name.data, ()))
+        if self.expands_math:
+            expand_math(module, ExpandOptions(branches=True, remainders=True))
 
 
 def lower_nest(nest: func.FuncOp, *, max_blocks: int = MAX_GRID_X) -> None:

@@ -19,7 +19,7 @@ from wia_compiler.passes.tile_rewrites import leaves_of
 
 
 @dataclass(frozen=True)
-class ScheduleGpuPass:
+class SchedulePass:
     """Schedule every nest by what it holds: a contraction, reductions, or neither.
 
     Each schedule gives the number of threads of a block and says in a decision what it chose and

@@ -15,20 +15,17 @@ from wia_compiler.backends.gpu.architecture import (
     Architecture,
 )
 from wia_compiler.backends.gpu.execute import load_on_gpu
-from wia_compiler.backends.gpu.lower import LowerToGpuPass
-from wia_compiler.backends.gpu.schedule import ScheduleGpuPass
+from wia_compiler.backends.gpu.lower import LowerPass
+from wia_compiler.backends.gpu.schedule import SchedulePass
 from wia_compiler.backends.gpu.tools import tool_stamp
 from wia_compiler.base.errors import TargetError
 from wia_compiler.base.record import Stage
-from wia_compiler.passes.expand_math import ExpandMathPass, ExpandOptions
 from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.framework import Pass, PassContext
 from wia_compiler.passes.target import ArraySpec, Artifact, Executable
 
 REGISTER_RESERVE = 63
 """Registers left for addresses, indices and the loop: 192 of 255 may hold values of the kernel."""
-
-_EXPAND = ExpandMathPass(ExpandOptions(branches=True, remainders=True))
 
 
 @dataclass(frozen=True)
@@ -65,8 +62,8 @@ class GpuTarget:
         )
 
     def passes(self) -> Sequence[Pass]:
-        """Schedule, then kernels, then functions that PTX has no instruction for."""
-        return (ScheduleGpuPass(self.architecture), LowerToGpuPass(), _EXPAND)
+        """Schedule, then kernels."""
+        return (SchedulePass(self.architecture), LowerPass())
 
     def generate(
         self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]
