@@ -97,7 +97,7 @@ def test_a_scalar_is_a_tensor_of_rank_0() -> None:
     assert result(specialize(module, a="5xf32", s="f32")) == "tensor<5xf32>"
     module = kernel(["a", "s"], lambda b, a, s: b.op("mul", a, s))
     kernel_function(module, "k").body.block.args[1]._type = Float32Type()  # pyright: ignore
-    assert faults(module, a="5xf64", s="1xf64") == ["s is a scalar of f32, found tensor<1xf64>"]
+    assert faults(module, a="5xf32", s="1xf64") == ["s is a scalar of f32, found tensor<1xf64>"]
 
 
 def constants(module: ModuleOp) -> list[tuple[object, str]]:

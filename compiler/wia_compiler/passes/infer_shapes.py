@@ -74,17 +74,25 @@ class _Inference:
         if len(values) != len(arguments):
             raise ValueError(f"{len(values)} arguments expected, {len(arguments)} given")
         for value, argument in zip(values, arguments, strict=True):
+            spec = argument.spec
             if not isinstance(value.type, AnyTensorType):
-                self._check_typed(value, argument)
-            self._set(value, TensorSpec(argument.spec.shape, argument.spec.dtype, argument.name))
+                spec = self._check_typed(value, argument)
+            self._set(value, TensorSpec(spec.shape, spec.dtype, argument.name))
 
-    def _check_typed(self, value: BlockArgument, argument: ArraySpec) -> None:
-        """A scalar's type is its own; so is that of a kernel that was specialised before."""
+    def _check_typed(self, value: BlockArgument, argument: ArraySpec) -> TensorSpec:
+        """A scalar's type is its own, so is that of a kernel that was specialised before.
+
+        Inference goes on with that type, so that one wrong argument is one fault.
+        """
         wanted = spec_of(value.type)
         if argument.spec != wanted:
             kind = f"a scalar of {wanted.dtype}" if not wanted.rank else str(wanted)
             message = f"{argument.name} is {kind}, found {argument.spec}"
-            self.faults.append(Diagnostic(message, source=self.context.source))
+            declared = [use.operation for use in value.uses if isinstance(use.operation, DeclareOp)]
+            span = next((span for op in declared for span in spans_of(op)), None)
+            hint = f"pass {wanted}" if wanted.rank else f"pass one number of {wanted.dtype}"
+            self.faults.append(Diagnostic(message, span, hint, self.context.source))
+        return wanted
 
     def visit(self, op: Operation) -> None:
         match op:
@@ -184,8 +192,10 @@ class _Inference:
                 self._fault(value.owner, *_alone(value.name_hint or "the result"))
 
     def _fault(self, op: Operation, message: str, hint: str | None) -> None:
-        span = next(iter(spans_of(op)), None)
-        fault = Diagnostic(message, span, hint, self.context.source)
+        spans = spans_of(op)
+        if len(spans) > 1:
+            message = f"{message}, in the call on line {spans[1].line}"
+        fault = Diagnostic(message, next(iter(spans), None), hint, self.context.source)
         if fault not in self.faults:
             self.faults.append(fault)
 
