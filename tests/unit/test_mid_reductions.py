@@ -107,6 +107,21 @@ def test_layer_norm():
     assert [leaf.sizes for leaf in leaves(nests, "reduce")] == [(1, 24), (1, 24)]
 
 
+def test_values_of_a_row_are_computed_once():
+    x = spec((5, 24))
+
+    def body(ops, x):
+        mean = ops.mul(ops.reduce_sum(x, dim=1), ops.constant(1 / 24, "f32"), hint="mean")
+        wide = ops.broadcast(ops.reshape(mean, shape=(5, 1)), shape=(5, 24))
+        return [ops.sub(x, wide), mean]
+
+    nests = check(kernel([x], body, fused=True), [sample(x)], tolerance=1e-6)
+    fill, row, whole, copy = leaves(nests, "map")
+    assert not fill.inputs and row.sizes == copy.sizes == (1,) and whole.sizes == (1, 24)
+    assert row.outputs[0] in whole.inputs and row.outputs[0] in copy.inputs
+    assert str(nests).count("arith.mulf") == 1
+
+
 def test_independent_reductions_share_a_pass():
     each = spec((7, 33))
 

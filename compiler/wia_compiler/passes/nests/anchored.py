@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
@@ -31,7 +32,7 @@ from wia_compiler.passes.nests.plan import (
     Result,
     fresh_name,
 )
-from wia_compiler.passes.nests.reader import Anchor, Reader
+from wia_compiler.passes.nests.reader import Anchor, LeafReading, Reader, Root
 
 
 class AnchoredNest:
@@ -42,13 +43,32 @@ class AnchoredNest:
         self.plan = NestPlan(list(axes), [])
         self.reader = Reader(group, self.plan.sizes)
 
-    def register(self, op: TensorOp, name: str) -> Register:
-        """A new register buffer for an anchor, in the dtype its sum is carried in."""
+    def register(self, op: TensorOp, name: str, dtype: DType) -> Register:
+        """A new register buffer for a value of the row."""
         taken = [each.name for each in self.plan.registers]
-        unique = name if name not in taken else f"{name}{len(taken)}"
-        made = Register(unique, accumulator_of(op), op)
+        unique = name
+        number = 1
+        while unique in taken:
+            unique = f"{name}{number}"
+            number += 1
+        made = Register(unique, dtype, op)
         self.plan.registers.append(made)
         return made
+
+    def read(self, roots: Sequence[Root]) -> LeafReading:
+        """The body of a leaf; what it needs of the row is computed in a leaf before it, once."""
+        rows = self.reader.row_values(roots, self.plan.kept)
+        if rows:
+            reading = self.reader.read(rows)
+            registers: list[Register] = []
+            for value, _ in rows:
+                op = cast(TensorOp, value.owner)
+                name = value.name_hint or kind_of(op)
+                registers.append(self.register(op, name, op.result_spec.dtype))
+            leaf = map_leaf(reading, [Access(register) for register in registers])
+            self.plan.leaves.append(leaf)
+            self.reader.kept |= dict(zip(rows, registers, strict=True))
+        return self.reader.read(roots)
 
     def anchor(self, op: TensorOp, register: Register, index: Index) -> None:
         """From here on, ``op``'s result is read from its register."""
@@ -90,8 +110,9 @@ class AnchoredNest:
         self.reader.sizes = self.plan.sizes
         for index, results in leaves.items():
             inner = sorted(self._axes_of(index) - set(self.plan.kept))
-            leaf = map_leaf(self.reader, [(result, index) for result in results], inner)
-            self.plan.leaves.append(leaf)
+            reading = self.read([(result.value, index) for result in results])
+            outputs = [Access(result.target, index) for result in results]
+            self.plan.leaves.append(map_leaf(reading, outputs, inner))
         return self.plan, others
 
     def _partial_indices(self, also: Mapping[SSAValue, Index]) -> dict[SSAValue, PartialIndex]:

@@ -72,7 +72,7 @@ def plan_contraction(group: Group) -> tuple[NestPlan, list[Result]]:
     (op,) = anchors_of(group)
     domain = _matmul_domain(op) if kind_of(op) == "matmul" else _conv2d_domain(op)
     nest = AnchoredNest(group, domain.axes)
-    register = nest.register(op, "acc")
+    register = nest.register(op, "acc", accumulator_of(op))
     nest.fill([register], [0])
     operands = [spec_of(value.type) for value in op.arguments]
     folds_nothing = any(axis.role == "inner" and axis.size == 0 for axis in domain.axes)
@@ -83,7 +83,7 @@ def plan_contraction(group: Group) -> tuple[NestPlan, list[Result]]:
 
 
 def _fold_leaf(nest: AnchoredNest, op: TensorOp, domain: Domain, register: Register) -> LeafPlan:
-    reading = nest.reader.read(list(zip(op.arguments, domain.operands, strict=True)))
+    reading = nest.read(list(zip(op.arguments, domain.operands, strict=True)))
     if domain.padded:
         _pad(reading.inputs, op, domain)
     body = reading.body

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wia_compiler.passes.nests.movement import Index
 from wia_compiler.passes.nests.plan import (
     Access,
     Axis,
@@ -15,7 +14,7 @@ from wia_compiler.passes.nests.plan import (
     domain_index,
     fresh_name,
 )
-from wia_compiler.passes.nests.reader import Reader
+from wia_compiler.passes.nests.reader import LeafReading, Reader
 
 
 def plan_elementwise(group: Group, results: Sequence[Result]) -> NestPlan:
@@ -33,21 +32,23 @@ def plan_elementwise(group: Group, results: Sequence[Result]) -> NestPlan:
             positions[axis] = len(axes)
             axes.append(Axis(fresh_name([each.name for each in axes]), size))
     index = domain_index(shape, positions)
-    reader = Reader(group, [axis.size for axis in axes])
-    return NestPlan(axes, [map_leaf(reader, [(result, index) for result in results])])
+    reading = Reader(group, [axis.size for axis in axes]).read(
+        [(result.value, index) for result in results]
+    )
+    outputs = [Access(result.target, index) for result in results]
+    return NestPlan(axes, [map_leaf(reading, outputs)])
 
 
 def map_leaf(
-    reader: Reader, results: Sequence[tuple[Result, Index]], inner: Sequence[int] = ()
+    reading: LeafReading, outputs: Sequence[Access], inner: Sequence[int] = ()
 ) -> LeafPlan:
-    """A leaf that computes results of a group and writes them at the given indices."""
-    reading = reader.read([(result.value, index) for result, index in results])
+    """The leaf that writes what was read to outputs."""
     return LeafPlan(
         "map",
         tuple(inner),
         (),
         reading.inputs,
-        [Access(result.target, index) for result, index in results],
+        list(outputs),
         reading.body.finish(reading.roots),
-        list(reading.ops) or reader.group.ops,
+        list(reading.ops) or reading.reader.group.ops,
     )

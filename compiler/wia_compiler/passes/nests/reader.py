@@ -1,20 +1,22 @@
 """Leaf bodies: the scalar ops that compute values of a group at given indices.
 
 Elementwise ops and movement ops are inlined: a value is computed where it is needed, at the index
-at which it is needed. Reading stops at arrays, numbers and anchors (results of reductions and
-contractions, which live in registers).
+at which it is needed. Reading stops at arrays, numbers, anchors (results of reductions and
+contractions, which live in registers) and values of a row that an earlier leaf keeps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr
 
 from wia_compiler.base.dtypes import DTYPES, DType
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
+from wia_compiler.passes.affine import atoms
 from wia_compiler.passes.nests.body import Body, scalar_type
 from wia_compiler.passes.nests.casts import cast_scalar
 from wia_compiler.passes.nests.movement import (
@@ -39,65 +41,101 @@ class Anchor:
     dtype: DType
 
 
+Root = tuple[SSAValue, Index]
+"""A value and the index at which it is needed."""
 Wanted = dict[SSAValue, dict[Index, None]]
+"""For each value, the indices at which a leaf computes it."""
 
 
 @dataclass
 class Reader:
-    """Reads values of one group; ``anchors`` grows as leaves that compute them are planned."""
+    """Reads values of one group; ``anchors`` and ``kept`` grow as leaves that compute them do."""
 
     group: Group
     sizes: Sequence[int]
     anchors: dict[SSAValue, Anchor] = field(default_factory=dict[SSAValue, Anchor])
+    kept: dict[Root, Register] = field(default_factory=dict[Root, Register])
 
     def __post_init__(self) -> None:
         self.views = reshaped_views(self.group)
 
-    def is_inlined(self, value: SSAValue) -> bool:
+    def is_inlined(self, value: SSAValue, index: Index) -> bool:
         """Whether the op that makes the value is computed in the leaf that needs it."""
         return not (
             value in self.anchors
+            or (value, index) in self.kept
             or value in self.views
             or value in self.group.numbers
             or isinstance(value.owner, ConstantOp)
         )
 
-    def read(self, roots: Sequence[tuple[SSAValue, Index]]) -> LeafReading:
+    def read(self, roots: Sequence[Root]) -> LeafReading:
         """The body that computes each root at its index, and the accesses it makes."""
-        wanted: Wanted = {}
-        for value, index in roots:
-            if self.is_inlined(value):
-                wanted.setdefault(value, {})[index] = None
-        for op in reversed(self.group.ops):
-            for index in wanted.get(op.results[0], ()):
-                self._want_operands(op, index, wanted)
-        reading = LeafReading(self, wanted)
+        wanted = self._wanted(roots)
+        reading = LeafReading(self)
         for op in self.group.ops:
             for index in wanted.get(op.results[0], ()):
                 reading.compute(op, index)
         reading.roots = [reading.value(value, index) for value, index in roots]
         return reading
 
+    def row_values(self, roots: Sequence[Root], row: Collection[int]) -> list[Root]:
+        """What the leaf of ``roots`` would compute at each of its points though a row has one.
+
+        These are elementwise values whose index moves along the axes ``row`` alone, where what they
+        are needed for moves along others too.
+        """
+        wanted = self._wanted(roots)
+        found: dict[Root, None] = {}
+        for op in self.group.ops:
+            for index in wanted.get(op.results[0], ()):
+                if not is_within_axes(index, row):
+                    found |= dict.fromkeys(self._row_operands(op, index, row))
+        return list(found)
+
+    def _row_operands(
+        self, op: TensorOp | ConstantOp, index: Index, row: Collection[int]
+    ) -> Iterator[Root]:
+        """Operands of an op that are values of the row, behind what only moves them."""
+        assert isinstance(op, TensorOp)
+        for operand, each in operand_indices(op, index, self.sizes):
+            if not is_within_axes(each, row) or not self.is_inlined(operand, each):
+                continue
+            assert isinstance(operand.owner, TensorOp)
+            if operand.owner.declaration.family == "movement":
+                yield from self._row_operands(operand.owner, each, row)
+            else:
+                yield operand, each
+
+    def _wanted(self, roots: Sequence[Root]) -> Wanted:
+        wanted: Wanted = {}
+        for value, index in roots:
+            if self.is_inlined(value, index):
+                wanted.setdefault(value, {})[index] = None
+        for op in reversed(self.group.ops):
+            for index in wanted.get(op.results[0], ()):
+                self._want_operands(op, index, wanted)
+        return wanted
+
     def _want_operands(self, op: TensorOp | ConstantOp, index: Index, wanted: Wanted) -> None:
         assert isinstance(op, TensorOp)
         if op.declaration.family not in ("elementwise", "movement"):
             raise NotOneNest(f"{kind_of(op)} depends on a value that one nest computes later")
         for operand, each in operand_indices(op, index, self.sizes):
-            if self.is_inlined(operand):
+            if self.is_inlined(operand, each):
                 wanted.setdefault(operand, {})[each] = None
 
 
 class LeafReading:
     """A body under construction: block arguments are made as arrays are first read."""
 
-    def __init__(self, reader: Reader, wanted: Wanted):
+    def __init__(self, reader: Reader):
         self.reader = reader
-        self.wanted = wanted
         self.body = Body()
         self.inputs: list[Access] = []
         self.ops: dict[Operation, None] = {}
         self.roots: list[SSAValue] = []
-        self._values: dict[tuple[SSAValue, Index], SSAValue] = {}
+        self._values: dict[Root, SSAValue] = {}
         self._arguments: dict[tuple[View | Register, Index], SSAValue] = {}
 
     def at(self, op: Operation) -> None:
@@ -132,7 +170,10 @@ class LeafReading:
         if known is not None:
             return known
         reader = self.reader
-        if value in reader.anchors:
+        row = reader.kept.get((value, index))
+        if row is not None:
+            made = self.access(Access(row), row.name)
+        elif value in reader.anchors:
             made = self._anchor(reader.anchors[value], index)
         elif value in reader.views:
             made = self.access(Access(reader.views[value], index), value.name_hint)
@@ -171,6 +212,12 @@ class LeafReading:
         held = self.access(Access(anchor.register), anchor.register.name)
         self.at(anchor.register.op)
         return cast_scalar(self.body, held, anchor.register.dtype, anchor.dtype)
+
+
+def is_within_axes(index: Index, axes: Collection[int]) -> bool:
+    """Whether an index moves along no other axes than these."""
+    read = (atom for each in index for atom in atoms(each))
+    return all(isinstance(atom, AffineDimExpr) and atom.position in axes for atom in read)
 
 
 def operand_indices(

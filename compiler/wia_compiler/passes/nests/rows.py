@@ -16,7 +16,7 @@ from wia_compiler.base.dtypes import DType
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.dialects.wia.rules import normalize_axes
-from wia_compiler.passes.nests.anchored import AnchoredNest, anchors_of
+from wia_compiler.passes.nests.anchored import AnchoredNest, accumulator_of, anchors_of
 from wia_compiler.passes.nests.body import scalar_type
 from wia_compiler.passes.nests.casts import cast_scalar
 from wia_compiler.passes.nests.movement import ZERO, Index, kind_of
@@ -32,6 +32,7 @@ from wia_compiler.passes.nests.plan import (
     domain_index,
     fresh_name,
 )
+from wia_compiler.passes.nests.reader import LeafReading
 
 
 @dataclass(frozen=True)
@@ -95,13 +96,18 @@ def plan_rows(group: Group) -> tuple[NestPlan, list[Result]]:
     inner = tuple(positions[axis] for axis in folded if axis in positions)
     also: dict[SSAValue, Index] = {}
     for level in _levels(group, reductions):
-        registers = [nest.register(op, FOLDS[kind_of(op)].buffer) for op in level]
+        registers = [
+            nest.register(op, FOLDS[kind_of(op)].buffer, accumulator_of(op)) for op in level
+        ]
         firsts = [first_value(kind_of(op), r.dtype) for op, r in zip(level, registers, strict=True)]
-        nest.fill(registers, firsts)
         if all(axes[axis].size for axis in inner):
-            leaf, read = _reduce_leaf(nest, level, registers, index, inner)
+            reading = nest.read([(op.arguments[0], index) for op in level])
+            nest.fill(registers, firsts)
+            leaf = _reduce_leaf(reading, level, registers, inner)
             nest.plan.leaves.append(leaf)
-            also |= {value: index for value in read}
+            also |= dict.fromkeys(reading.values_at(index), index)
+        else:
+            nest.fill(registers, firsts)
         for op, register in zip(level, registers, strict=True):
             nest.anchor(op, register, _reduced_index(op, index, folded))
     return nest.finish(also)
@@ -140,14 +146,12 @@ def _reduced_index(op: TensorOp, index: Index, folded: Sequence[int]) -> Index:
 
 
 def _reduce_leaf(
-    nest: AnchoredNest,
+    reading: LeafReading,
     level: Sequence[TensorOp],
     registers: Sequence[Register],
-    index: Index,
     inner: tuple[int, ...],
-) -> tuple[LeafPlan, list[SSAValue]]:
-    """The leaf that folds a level, and the values it computes at the domain's index."""
-    reading = nest.reader.read([(op.arguments[0], index) for op in level])
+) -> LeafPlan:
+    """The leaf that folds what was read, one root for each reduction of a level."""
     body = reading.body
     held = [body.argument(scalar_type(r.dtype), r.name) for r in registers]
     folded: list[SSAValue] = []
@@ -156,7 +160,7 @@ def _reduce_leaf(
         dtype = spec_of(op.arguments[0].type).dtype
         wide = cast_scalar(body, element, dtype, register.dtype)
         folded.append(body.add(FOLDS[kind_of(op)].combine(register.dtype, old, wide)))
-    leaf = LeafPlan(
+    return LeafPlan(
         "reduce",
         inner,
         inner,
@@ -165,4 +169,3 @@ def _reduce_leaf(
         body.finish(folded),
         list(dict.fromkeys([*level, *reading.ops])),
     )
-    return leaf, reading.values_at(index)
