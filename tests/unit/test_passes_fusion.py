@@ -267,6 +267,36 @@ def test_a_row_value_without_its_reduction_is_not_computed_again_for_each_elemen
     assert decisions[0].reason.startswith("rsqrt has 6 elements, each would be computed 9 times")
 
 
+def test_a_single_value_is_computed_ahead_of_the_loops() -> None:
+    def body(b: Builder, x: SSAValue, alpha: SSAValue) -> SSAValue:
+        return b.op("mul", x, b.op("exp", b.op("neg", alpha)))
+
+    module, decisions = fuse(body, x="6x9xf32", alpha="f32")
+    assert kernels(module) == ["fused_neg_exp_mul"]
+    assert all(decision.taken for decision in decisions)
+
+
+def test_a_few_long_rows_do_not_take_the_elementwise_ops_after_them() -> None:
+    def body(b: Builder, x: SSAValue) -> SSAValue:
+        largest = b.op("reduce_max", b.op("abs", x), dim=1, keepdim=True)
+        return b.op("div", x, largest)
+
+    many = TargetFacts("many", 64, bytes_per_flop=0.1, launch_cost_bytes=1000, parallel_rows=8)
+    module, decisions = fuse(body, many, x="2x1000xf32")
+    assert kernels(module) == ["fused_abs_reduce_max"]
+    reason = refusal(decisions, "reduce_max → div").reason
+    assert reason == (
+        "reduce_max leaves 2 of 2000 elements: the kernel would run on 2 of 8 processors"
+    )
+    for shape, facts in (("8x1000xf32", many), ("2x1000xf32", BARE_FACTS), ("2x1xf32", many)):
+        module, _ = fuse(body, facts, x=shape)
+        assert kernels(module) == ["fused_abs_reduce_max_div"]
+    module, _ = fuse(layer_norm_by_hand, many, x="2x1000xf32")
+    assert kernels(module) == ["fused_mul_reduce_mean_add_rsqrt"]
+    module, _ = fuse(layer_norm_by_hand, many, x="16x1000xf32")
+    assert len(kernels(module)) == 1
+
+
 def test_what_follows_a_reduction_joins_it() -> None:
     def body(b: Builder, x: SSAValue) -> SSAValue:
         return b.op("sqrt", b.op("reduce_sum", b.op("mul", x, x), dim=(0, 2)))

@@ -14,6 +14,8 @@ class TargetFacts:
     ``bytes_per_flop`` is memory bandwidth over arithmetic rate: how many FLOPs one byte costs is
     its inverse. ``launch_cost_bytes`` is a kernel launch expressed in bytes of traffic.
     ``vector_bytes`` is the width of one vector register (4 where there are none).
+    ``parallel_rows`` is how many rows it takes to keep all processors busy when each folds one
+    row at a time (a GPU's multiprocessors).
     """
 
     name: str
@@ -21,3 +23,4 @@ class TargetFacts:
     bytes_per_flop: float
     launch_cost_bytes: int
     vector_bytes: int = 4
+    parallel_rows: int = 1

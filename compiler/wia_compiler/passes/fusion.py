@@ -15,7 +15,7 @@ from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.fusing.build import fuse
 from wia_compiler.passes.fusing.costs import THRESHOLD, Estimate, bytes_text, estimate
 from wia_compiler.passes.fusing.group import Group, users_of
-from wia_compiler.passes.fusing.legality import Refusal, join, place_in
+from wia_compiler.passes.fusing.legality import Refusal, join, place_in, too_few_rows
 from wia_compiler.passes.fusing.places import Place
 from wia_compiler.passes.kernel_function import kernel_function, return_of
 
@@ -128,7 +128,7 @@ class _Grouping:
         """
         contraction = self.epilogues.get(op)
         if contraction is None or group.folded is None:
-            return place_in(group, op)
+            return place_in(group, op, self.context.facts)
         times = group.times_computed(op)
         name, product = op.declaration.name, contraction.declaration.name
         reason = f"{name} stays with {product}, which computes it once as it writes its result"
@@ -154,6 +154,8 @@ class _Grouping:
         reader = self.groups[reader.sink]
         fits = (reader.domain, reader.demanded(sink)) == (group.domain, group.members[sink])
         if not fits or reader.folded not in (None, group.folded):
+            return
+        if reader.folded is None and too_few_rows(group.rows, group, self.context.facts):
             return
         merged = reader.merged(group, self.order)
         numbers = estimate(sink, merged.demand, 1, False, self.context.facts)

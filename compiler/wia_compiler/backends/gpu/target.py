@@ -48,6 +48,7 @@ class GpuTarget:
             register_capacity=MAX_REGISTERS_PER_THREAD - REGISTER_RESERVE,
             bytes_per_flop=self.architecture.bytes_per_flop,
             launch_cost_bytes=self.architecture.launch_cost_bytes,
+            parallel_rows=self.architecture.sm_count,
         )
 
     @property

@@ -83,6 +83,11 @@ class Group:
             return math.prod(self.domain)
         return math.prod(size for axis, size in enumerate(self.domain) if axis not in folded)
 
+    @property
+    def rows(self) -> int:
+        """Rows that the kernel folds; all of its points where it folds none."""
+        return self.points(())
+
     def covers(self, place: Place) -> bool:
         """Whether a place is every axis of the domain, in order."""
         if isinstance(place, str):

@@ -1,7 +1,8 @@
 """Whether a producer may join a kernel, apart from what it costs; the reason where it may not.
 
 A kernel holds elementwise and movement ops, and either reductions that all fold the same axes of
-one domain, or one contraction with elementwise ops after it. Nothing is computed twice.
+one domain, or one contraction with elementwise ops after it. Nothing is computed twice, but for a
+single value, which does not change from point to point and is computed ahead of the loops.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import TensorOp
+from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.fusing.costs import words_of
 from wia_compiler.passes.fusing.group import Group, users_of
 from wia_compiler.passes.fusing.places import Place, folded_axes, reduced_place
@@ -28,7 +30,7 @@ class Refusal:
     later: bool = False
 
 
-def place_in(group: Group, op: TensorOp) -> Place | Refusal:
+def place_in(group: Group, op: TensorOp, facts: TargetFacts) -> Place | Refusal:
     """Where ``op``'s result stands in the kernel of all its users, or why it cannot join."""
     family = op.declaration.family
     feeding = [user for user in users_of(op) if group.feeds_contraction(user)]
@@ -48,7 +50,7 @@ def place_in(group: Group, op: TensorOp) -> Place | Refusal:
         case "contraction":
             return _contraction(group, op, place)
         case _:
-            return _reduction(group, op, place)
+            return _reduction(group, op, place, facts)
 
 
 def join(group: Group, op: TensorOp, place: Place) -> None:
@@ -100,12 +102,12 @@ def _two_contractions(op: TensorOp, contraction: TensorOp) -> Refusal:
 def _elementwise(group: Group, op: TensorOp, place: Place) -> Place | Refusal:
     elements = op.result_spec.num_elements
     points = group.points(place)
-    if points == elements or not points:
+    if points == elements or not points or elements == 1:
         return place
     name, times = op.declaration.name, points // max(elements, 1)
     return Refusal(
-        f"{name} has {elements} elements, each would be computed {times} times, once for each of "
-        f"the {points} points of the kernel",
+        f"{name} has {elements} elements, each would be computed {times} times: the kernel has "
+        f"{points} points",
         {"times_computed": times},
         later=group.folded is None and group.contraction is None,
     )
@@ -123,8 +125,8 @@ def _contraction(group: Group, op: TensorOp, place: Place) -> Place | Refusal:
     if elements != points:
         times = points // max(elements, 1)
         return Refusal(
-            f"each element of {name} would be computed {times} times, once for each of the "
-            f"{points} points of the kernel",
+            f"{name} has {elements} elements, each would be computed {times} times: the kernel "
+            f"has {points} points",
             {"times_computed": times},
         )
     mover = next(user.declaration.name for user in users_of(op))
@@ -147,7 +149,7 @@ def _folding(group: Group) -> TensorOp:
     return next(op for op in group.members if op.declaration.family == "reduction")
 
 
-def _reduction(group: Group, op: TensorOp, place: Place) -> Place | Refusal:
+def _reduction(group: Group, op: TensorOp, place: Place, facts: TargetFacts) -> Place | Refusal:
     name = op.declaration.name
     if group.contraction is not None:
         return Refusal(
@@ -163,12 +165,29 @@ def _reduction(group: Group, op: TensorOp, place: Place) -> Place | Refusal:
         )
     natural = reduced_place(op)
     if place == natural and shape == group.domain:
-        return place
+        return place if group.folded is not None else _spread(group, op, place, facts)
     if group.folded is None and group.covers(place) and "keepdim" in op.values:
         return place
     return Refusal(
         f"the result of {name} is needed at other points than those where a row of it is folded"
     )
+
+
+def _spread(group: Group, op: TensorOp, place: Place, facts: TargetFacts) -> Place | Refusal:
+    """A kernel of whole rows is shared out by rows: a few long ones leave processors idle."""
+    name, rows, points = op.declaration.name, op.result_spec.num_elements, math.prod(group.domain)
+    if not too_few_rows(rows, group, facts) or "keepdim" not in op.values:
+        return place
+    return Refusal(
+        f"{name} leaves {rows} of {points} elements: the kernel would run on {rows} of "
+        f"{facts.parallel_rows} processors",
+        {"rows": rows, "parallel_rows": facts.parallel_rows},
+    )
+
+
+def too_few_rows(rows: int, group: Group, facts: TargetFacts) -> bool:
+    """Whether that many rows of the kernel's domain leave processors of the target idle."""
+    return rows < min(facts.parallel_rows, math.prod(group.domain))
 
 
 def _axes(axes: tuple[int, ...], shape: tuple[int, ...]) -> str:
