@@ -170,6 +170,24 @@ def test_limits_of_pow_are_those_of_c(dtype: str) -> None:
     np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(expected)[numbers])
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_remainders_without_a_library_are_exact(dtype: str) -> None:
+    kind = DTYPES[dtype]
+    info = np.finfo(kind)
+    some = [0.0, -0.0, 1.0, 5.5, -7.25, 0.1, 1e30, -1e-30, info.max, info.tiny, math.inf, math.nan]
+    some += [float(info.smallest_subnormal), 3 * float(info.smallest_subnormal), -math.inf, 3.0]
+    x, y = (each.ravel().astype(kind) for each in np.meshgrid(some, some))
+    options = ExpandOptions(remainders=True)
+    body = f"%y = arith.remf %x0, %x1 : {dtype}"
+    run = elementwise(body, [dtype] * 2, dtype, count=x.size, options=options)
+    found = run(x, y, dtype=kind)
+    with np.errstate(invalid="ignore"):
+        expected = np.fmod(x, y)
+    np.testing.assert_array_equal(found, expected)
+    numbers = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found)[numbers], np.signbit(expected)[numbers])
+
+
 def test_nothing_but_arithmetic_is_left() -> None:
     ops = ("exp", "exp2", "log", "log2", "tanh", "erf", "sin", "cos", "rsqrt")
     lines = [f"%{op} = math.{op} %x : f32" for op in ops]

@@ -61,6 +61,24 @@ class Expansion:
         self.insert(op)
         return [Number(self, result) for result in op.results]
 
+    def repeat(
+        self,
+        start: Number,
+        condition: Callable[[Expansion, Number], Number],
+        step: Callable[[Expansion, Number], Number],
+    ) -> Number:
+        """``scf.while``: ``step`` applied to ``start`` as long as ``condition`` holds."""
+        before, after = (Block(arg_types=[start.type]) for _ in range(2))
+        head = Expansion(self.anchor, block=before)
+        value = head.number(before.args[0])
+        test = condition(head, value)
+        head.insert_terminator(scf.ConditionOp(test.value, value.value))
+        body = Expansion(self.anchor, block=after)
+        stepped = step(body, body.number(after.args[0]))
+        body.insert_terminator(scf.YieldOp(stepped.value))
+        op = scf.WhileOp([start.value], [start.type], Region(before), Region(after))
+        return Number(self, self.insert(op))
+
     def insert_terminator(self, op: Operation) -> None:
         """End the block that this writes to."""
         assert self.block is not None

@@ -15,6 +15,7 @@ from wia_compiler.passes.expand_math.error_function import erf
 from wia_compiler.passes.expand_math.exponential import exp, exp2, tanh
 from wia_compiler.passes.expand_math.logarithm import log, log2
 from wia_compiler.passes.expand_math.power import power
+from wia_compiler.passes.expand_math.remainder import remainder
 from wia_compiler.passes.expand_math.trigonometric import cos, sin
 from wia_compiler.passes.framework import PassContext
 
@@ -25,10 +26,12 @@ class ExpandOptions:
 
     ``branches``: the reduction of very large f32 arguments of sin and cos stands in an ``scf.if``
     (good where one thread may branch alone); without it everything is computed and chosen from,
-    so that loops vectorise. (f64 always branches.)
+    so that loops vectorise. (f64 always branches.) ``remainders``: ``arith.remf`` is computed in
+    place too, for targets that have no exact one.
     """
 
     branches: bool = False
+    remainders: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ def expand_math(module: Operation, options: ExpandOptions | None = None) -> None
     """
     options = options or ExpandOptions()
     for op in [op for op in module.walk() if op.name in _RULES]:
+        if op.name == "arith.remf" and not options.remainders:
+            continue
         if not isinstance(element_of(op.operands[0].type), Float32Type | Float64Type):
             raise TypeError(f"{op.name} of {op.operands[0].type}: expected f32 or f64")
         at = Expansion(op)
@@ -72,6 +77,7 @@ _RULES: dict[str, _Rule] = {
     "math.tanh": lambda x, _: tanh(x[0]),
     "math.erf": lambda x, _: erf(x[0]),
     "math.powf": lambda x, _: power(x[0], x[1]),
+    "arith.remf": lambda x, _: remainder(x[0], x[1]),
     "math.rsqrt": lambda x, _: 1.0 / x[0].sqrt(),
     "math.sin": lambda x, options: sin(x[0], branches=options.branches),
     "math.cos": lambda x, options: cos(x[0], branches=options.branches),
