@@ -80,6 +80,22 @@ def test_matmul_waits_twice_a_step():
     assert kinds_of(function).count("gpu.barrier") == 2
 
 
+def test_accumulators_are_values_that_the_loop_carries():
+    function = matmul(128, 128, 64)
+    lower.lower_nest(function)
+    assert "memref.alloca" not in kinds_of(function)
+    (loop,) = [op for op in function.walk() if op.name == "scf.for"]
+    assert len(loop.results) == 4 * 4
+    assert all(result.first_use is not None for result in loop.results)
+
+
+def test_a_row_in_registers_has_no_memory():
+    function = softmax(8, 96, "warp", 128)
+    lower.lower_nest(function)
+    loads = [op for op in function.walk() if op.name == "memref.load"]
+    assert len(loads) == 3 and "memref.alloca" not in kinds_of(function)
+
+
 def test_block_fold_waits_once_a_fold():
     function = softmax(2, 1000, "block", 256)
     lower.lower_nest(function)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from math import gcd
 from typing import TypeVar, cast
@@ -70,12 +70,16 @@ class Builder:
         return value
 
     @contextmanager
-    def inside(self, block: Block, *, repeats: bool = False) -> Generator[None]:
-        """Append to ``block`` for a while; ``repeats`` says that it may run more than once."""
+    def inside(self, block: Block, *, changing: Collection[SSAValue] = ()) -> Generator[None]:
+        """Append to ``block`` for a while.
+
+        ``changing`` are register buffers of which it is not known what they hold there: in a loop,
+        those that it writes, since an earlier turn may have.
+        """
         self._blocks.append(block)
         self._known.append({})
-        # In a loop a register may hold what an earlier turn left there.
-        self._held.append({} if repeats else dict(self._held[-1]))
+        held = self._held[-1]
+        self._held.append({each: held[each] for each in held if each[0] not in changing})
         self._written.append(set())
         try:
             yield
@@ -234,15 +238,39 @@ class Builder:
         step: int = 1,
         first: SSAValue | None = None,
         carried: Sequence[SSAValue] = (),
+        changing: Collection[SSAValue] = (),
     ) -> Sequence[SSAValue]:
-        """``scf.for`` from ``first`` (0) below ``count``; the carried values after it."""
+        """``scf.for`` from ``first`` (0) below ``count``; the carried values after it.
+
+        ``changing`` are the register buffers that its body writes.
+        """
         block = Block(arg_types=[IndexType(), *(value.type for value in carried)])
         low = first if first is not None else self.number(0, IndexType())
         high, by = self.number(count, IndexType()), self.number(step, IndexType())
-        with self.inside(block, repeats=True):
+        with self.inside(block, changing=changing):
             values = body(block.args[0], block.args[1:])
             self.add(scf.YieldOp(*values))
         return self.add(scf.ForOp(low, high, by, list(carried), block)).results
+
+    def repeat(
+        self,
+        count: int,
+        body: Callable[[SSAValue], None],
+        *,
+        step: int = 1,
+        changing: Collection[SSAValue] = (),
+    ) -> None:
+        """A loop whose turns pass on what the register buffers that it writes hold."""
+        elements = [each for each in self._held[-1] if each[0] in changing]
+
+        def turn(position: SSAValue, held: Sequence[SSAValue]) -> Sequence[SSAValue]:
+            self._held[-1].update(zip(elements, held, strict=True))
+            body(position)
+            return [self.load(buffer, [Index((), n) for n in place]) for buffer, place in elements]
+
+        carried = [self._held[-1][each] for each in elements]
+        results = self.loop(count, turn, step=step, carried=carried, changing=changing)
+        self._held[-1].update(zip(elements, results, strict=True))
 
 
 def _register_element(buffer: SSAValue, indices: Sequence[Index]) -> Element | None:

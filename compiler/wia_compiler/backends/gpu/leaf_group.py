@@ -110,7 +110,7 @@ def _turns(leaf: Leaf, count: int, straight: bool, turn: Callable[[Index], None]
             turn(start + position)
         return ()
 
-    leaf.builder.loop(whole, body, step=LOOP_UNROLL)
+    leaf.builder.loop(whole, body, step=LOOP_UNROLL, changing=leaf.outputs)
     for slot in range(whole, count):
         turn(Index((), slot))
 

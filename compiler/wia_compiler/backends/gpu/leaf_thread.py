@@ -57,13 +57,12 @@ def each_position(leaf: Leaf, count: int, unroll: int, body: Callable[[Index], N
         return
     whole = count - count % unroll
 
-    def turn(base: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
+    def turn(base: SSAValue) -> None:
         start = of_value(base, whole - unroll + 1)
         for position in range(unroll):
             body(start + position)
-        return ()
 
-    builder.loop(whole, turn, step=unroll)
+    builder.repeat(whole, turn, step=unroll, changing=leaf.outputs)
     for position in range(whole, count):
         body(Index((), position))
 

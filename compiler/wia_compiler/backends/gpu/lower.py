@@ -46,6 +46,7 @@ from wia_compiler.backends.gpu.launch import BLOCK_SIZE, GRID_SIZE
 from wia_compiler.backends.gpu.leaf import Kernel, Leaf
 from wia_compiler.backends.gpu.leaf_group import Group, lower_group_leaf
 from wia_compiler.backends.gpu.leaf_thread import lower_thread_leaf
+from wia_compiler.backends.gpu.unread import remove_unread
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.expand_math import ExpandOptions, expand_math
@@ -112,6 +113,7 @@ class _Lowering:
         self.kernel.distributed = distributed_buffers(self.leaves, groups)
         blocks = self._grid(old, builder)
         builder.add(func.ReturnOp())
+        remove_unread(new)
         self.nest.body.detach_block(old)
         old.drop_all_references()
         self.nest.body.add_block(new)
@@ -211,7 +213,14 @@ class _Lowering:
             ivs[loop.induction_variable] = of_value(position, count) * step
             self._body(loop.body.block)
 
-        builder.loop(count, lambda position, _: (turn(position), ())[1])
+        builder.repeat(count, turn, changing=self._written_in(loop))
+
+    def _written_in(self, loop: ForOp) -> list[SSAValue]:
+        """Register buffers made outside a loop that leaves inside it write."""
+        leaves = [op for op in loop.walk() if isinstance(op, ComputeOp)]
+        values = {value: None for leaf in leaves for value in leaf.outputs}
+        known = [value for value in values if scope_of(value) == "register"]
+        return [self.kernel.values[value] for value in known if value in self.kernel.values]
 
     def _parallel(self, loop: ForOp) -> None:
         """A loop that the threads of a block are: its index comes from the thread's."""
