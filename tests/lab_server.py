@@ -79,11 +79,19 @@ def lab_server(folder: Path) -> Iterator[str]:
     }
     port = _free_port()
     command = [
-        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1",
-        f"--port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token=",
-        "--ServerApp.disable_check_xsrf=True", f"--ServerApp.root_dir={folder}",
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        "--no-browser",
+        "--allow-root",
+        "--ip=127.0.0.1",
+        f"--port={port}",
+        "--ServerApp.port_retries=0",
+        "--IdentityProvider.token=",
+        "--ServerApp.disable_check_xsrf=True",
+        f"--ServerApp.root_dir={folder}",
         "--expose-app-in-browser",
-    ]  # fmt: skip
+    ]
     log = home / "log"
     with log.open("w") as stream:
         process = subprocess.Popen(command, env=environment, stdout=stream, stderr=stream)
@@ -143,15 +151,24 @@ class LabPage:
 
 
 @contextlib.contextmanager
-def lab_page(address: str, browser: str, *, width: int = 1300, height: int = 1400) -> Iterator[LabPage]:
+def lab_page(
+    address: str, browser: str, *, width: int = 1300, height: int = 1400
+) -> Iterator[LabPage]:
     """A page of a fresh browser profile; whatever is not from ``address`` is refused and noted."""
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright, tempfile.TemporaryDirectory(prefix="wia-chromium-") as profile:
+    with (
+        sync_playwright() as playwright,
+        tempfile.TemporaryDirectory(prefix="wia-chromium-") as profile,
+    ):
         context = playwright.chromium.launch_persistent_context(
-            profile, executable_path=browser, headless=True, args=FLAGS,
-            viewport={"width": width, "height": height}, accept_downloads=True,
-        )  # fmt: skip
+            profile,
+            executable_path=browser,
+            headless=True,
+            args=FLAGS,
+            viewport={"width": width, "height": height},
+            accept_downloads=True,
+        )
         shown = LabPage(context.pages[0] if context.pages else context.new_page())
 
         def gate(route: Any) -> None:

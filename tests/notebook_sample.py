@@ -69,18 +69,68 @@ def _plain(typed: bool, origins: bool) -> tuple[OpRow, ...]:
     same = (lambda id: (id,)) if origins else (lambda id: ())
     add_flops = 8 * 64 * 224 * 224
     return (
-        _op("0", "conv2d", "contraction", ("arg:X", "arg:W"), origins=same("0"), line=2, flops=11_098_128_384, typed=typed),
-        _op("1", "add", "elementwise", ("0", "arg:b"), origins=same("1"), line=3, flops=add_flops, typed=typed),
-        _op("2", "relu", "elementwise", ("1",), origins=same("2"), line=4, flops=add_flops, typed=typed),
-        _op("3", "reduce_sum", "reduction", ("2",), origins=same("3"), line=5, flops=add_flops, scalar=True, typed=typed),
-        _op("4", "div", "elementwise", ("2", "3"), origins=same("4"), line=6, flops=add_flops, typed=typed),
+        _op(
+            "0",
+            "conv2d",
+            "contraction",
+            ("arg:X", "arg:W"),
+            origins=same("0"),
+            line=2,
+            flops=11_098_128_384,
+            typed=typed,
+        ),
+        _op(
+            "1",
+            "add",
+            "elementwise",
+            ("0", "arg:b"),
+            origins=same("1"),
+            line=3,
+            flops=add_flops,
+            typed=typed,
+        ),
+        _op(
+            "2",
+            "relu",
+            "elementwise",
+            ("1",),
+            origins=same("2"),
+            line=4,
+            flops=add_flops,
+            typed=typed,
+        ),
+        _op(
+            "3",
+            "reduce_sum",
+            "reduction",
+            ("2",),
+            origins=same("3"),
+            line=5,
+            flops=add_flops,
+            scalar=True,
+            typed=typed,
+        ),
+        _op(
+            "4",
+            "div",
+            "elementwise",
+            ("2", "3"),
+            origins=same("4"),
+            line=6,
+            flops=add_flops,
+            typed=typed,
+        ),
         OpRow("5", "func.return", "return", "other", ("4",), origins=same("5"), line=7),
     )
 
 
 def _text(typed: bool) -> str:
     t = Y_TYPE if typed else "!wia.tensor"
-    x, w, b = ("tensor<8x3x224x224xf32>", "tensor<64x3x3x3xf32>", "tensor<64x1x1xf32>") if typed else (t, t, t)
+    x, w, b = (
+        ("tensor<8x3x224x224xf32>", "tensor<64x3x3x3xf32>", "tensor<64x1x1xf32>")
+        if typed
+        else (t, t, t)
+    )
     s = "tensor<f32>" if typed else t
     return f"""func.func @conv_block(%X: {x}, %W: {w}, %b: {b}) -> {t} {{
   %y = wia.conv2d %X, %W {{padding = 1}} : ({x}, {w}) -> {t}
@@ -96,16 +146,55 @@ def _text(typed: bool) -> str:
 def _fused_ops() -> tuple[OpRow, ...]:
     spans = (SPANS["conv2d"], SPANS["add"], SPANS["relu"])
     group = OpRow(
-        "0", "wia.fused", "fused_conv_add_relu", "fusion", ("arg:X", "arg:W", "arg:b"), Y_TYPE, spans,
-        ("0", "1", "2"), None, 2, 11_149_508_608, Y_BYTES,
-    )  # fmt: skip
+        "0",
+        "wia.fused",
+        "fused_conv_add_relu",
+        "fusion",
+        ("arg:X", "arg:W", "arg:b"),
+        Y_TYPE,
+        spans,
+        ("0", "1", "2"),
+        None,
+        2,
+        11_149_508_608,
+        Y_BYTES,
+    )
     return (
         group,
-        _op("1", "conv2d", "contraction", ("arg:X", "arg:W"), origins=("0",), parent="0", line=3, flops=11_098_128_384),
-        _op("2", "add", "elementwise", ("1", "arg:b"), origins=("1",), parent="0", line=4, flops=25_690_112),
-        _op("3", "relu", "elementwise", ("2",), origins=("2",), parent="0", line=5, flops=25_690_112),
+        _op(
+            "1",
+            "conv2d",
+            "contraction",
+            ("arg:X", "arg:W"),
+            origins=("0",),
+            parent="0",
+            line=3,
+            flops=11_098_128_384,
+        ),
+        _op(
+            "2",
+            "add",
+            "elementwise",
+            ("1", "arg:b"),
+            origins=("1",),
+            parent="0",
+            line=4,
+            flops=25_690_112,
+        ),
+        _op(
+            "3", "relu", "elementwise", ("2",), origins=("2",), parent="0", line=5, flops=25_690_112
+        ),
         OpRow("4", "wia.yield", "yield", "other", ("3",), parent="0", line=6),
-        _op("5", "reduce_sum", "reduction", ("0",), origins=("3",), line=8, flops=25_690_112, scalar=True),
+        _op(
+            "5",
+            "reduce_sum",
+            "reduction",
+            ("0",),
+            origins=("3",),
+            line=8,
+            flops=25_690_112,
+            scalar=True,
+        ),
         _op("6", "div", "elementwise", ("0", "5"), origins=("4",), line=9, flops=25_690_112),
         OpRow("7", "func.return", "return", "other", ("6",), origins=("5",), line=10),
     )
@@ -125,13 +214,31 @@ FUSED_TEXT = f"""func.func @conv_block(%X: tensor<8x3x224x224xf32>, %W: tensor<6
 """
 
 DECISIONS = (
-    Decision("vertical", "conv2d → add", True, "one consumer, fits the register budget",
-             {"registers": 9, "register_capacity": 64, "other_users": 0, "benefit": 4.1, "cost": 1.0}, ("0", "1")),
-    Decision("vertical", "add → relu", True, "one consumer, fits the register budget",
-             {"registers": 11, "register_capacity": 64, "other_users": 0, "benefit": 6.72, "cost": 1.0}, ("1", "2")),
-    Decision("vertical", "relu → reduce_sum", False, "div also reads it, and 1.18 < 1.5",
-             {"registers": 12, "register_capacity": 64, "other_users": 1, "benefit": 1.18, "cost": 1.0}, ("2", "3")),
-)  # fmt: skip
+    Decision(
+        "vertical",
+        "conv2d → add",
+        True,
+        "one consumer, fits the register budget",
+        {"registers": 9, "register_capacity": 64, "other_users": 0, "benefit": 4.1, "cost": 1.0},
+        ("0", "1"),
+    ),
+    Decision(
+        "vertical",
+        "add → relu",
+        True,
+        "one consumer, fits the register budget",
+        {"registers": 11, "register_capacity": 64, "other_users": 0, "benefit": 6.72, "cost": 1.0},
+        ("1", "2"),
+    ),
+    Decision(
+        "vertical",
+        "relu → reduce_sum",
+        False,
+        "div also reads it, and 1.18 < 1.5",
+        {"registers": 12, "register_capacity": 64, "other_users": 1, "benefit": 1.18, "cost": 1.0},
+        ("2", "3"),
+    ),
+)
 
 LOOPS_TEXT = """func.func @conv_block_0(%X: memref<8x3x224x224xf32>, %W: memref<64x3x3x3xf32>, %b: memref<64x1x1xf32>, %y: memref<8x64x224x224xf32>) attributes {wia.nest} {
   tile.for %n in 8 step 1 axis "n" @serial {
@@ -146,8 +253,27 @@ LOOPS_TEXT = """func.func @conv_block_0(%X: memref<8x3x224x224xf32>, %W: memref<
 
 
 def _loop_ops(level: str, origins: bool) -> tuple[OpRow, ...]:
-    def row(id: str, label: str, family: str, parent: str | None, line: int, from_: tuple[str, ...], spans: tuple[Span, ...]) -> OpRow:
-        return OpRow(id, f"tile.{label.split()[0]}", label, family, (), "", spans, from_ if origins else (id,), parent, line)  # pyright: ignore[reportArgumentType]
+    def row(
+        id: str,
+        label: str,
+        family: str,
+        parent: str | None,
+        line: int,
+        from_: tuple[str, ...],
+        spans: tuple[Span, ...],
+    ) -> OpRow:
+        return OpRow(
+            id,
+            f"tile.{label.split()[0]}",
+            label,
+            family,
+            (),
+            "",
+            spans,
+            from_ if origins else (id,),
+            parent,
+            line,
+        )  # pyright: ignore[reportArgumentType]
 
     fused = (SPANS["conv2d"], SPANS["add"], SPANS["relu"])
     return (
@@ -200,8 +326,24 @@ done:
   ret void
 }
 """
-_PTX_LINES = {9: ("conv2d",), 10: ("conv2d",), 11: ("conv2d",), 12: ("conv2d",), 13: ("add",), 14: ("relu",), 15: ("relu",)}
-_SASS_LINES = {3: ("conv2d",), 4: ("conv2d",), 5: ("conv2d",), 6: ("conv2d",), 7: ("add",), 8: ("relu",), 9: ("relu",)}
+_PTX_LINES = {
+    9: ("conv2d",),
+    10: ("conv2d",),
+    11: ("conv2d",),
+    12: ("conv2d",),
+    13: ("add",),
+    14: ("relu",),
+    15: ("relu",),
+}
+_SASS_LINES = {
+    3: ("conv2d",),
+    4: ("conv2d",),
+    5: ("conv2d",),
+    6: ("conv2d",),
+    7: ("add",),
+    8: ("relu",),
+    9: ("relu",),
+}
 
 
 def _spans(lines: dict[int, tuple[str, ...]]) -> dict[int, tuple[Span, ...]]:
@@ -218,19 +360,82 @@ def sample_trace() -> Trace:
         SOURCE,
         (
             Stage("source", "source", "wia", SOURCE, 0, summary="12 lines"),
-            Stage("import", "high", "mlir", _text(False), 1_900_000, _plain(False, False), summary="5 ops"),
-            Stage("inline", "high", "mlir", _text(False), 40_000, _plain(False, True), changed=False),
-            Stage("infer-shapes", "high", "mlir", typed, 410_000, _plain(True, True), summary="5 ops"),
-            Stage("canonicalize", "high", "mlir", typed, 200_000, _plain(True, True), changed=False),
-            Stage("fusion", "high", "mlir", FUSED_TEXT, 900_000, _fused_ops(), DECISIONS, summary="5 → 3 ops"),
-            Stage("loops", "mid", "mlir", LOOPS_TEXT, 1_100_000, _loop_ops("serial", True), summary="2 loops"),
-            Stage("schedule", "mid", "mlir", LOOPS_TEXT.replace('"n" @serial', '"n" @grid'), 2_300_000, _loop_ops("grid", False), summary="2 loops"),
-            Stage("llvm", "low", "llvm", LLVM, 6_000_000, line_spans=_spans({7: ("conv2d",)}), summary="11 lines"),
-            Stage("ptx", "machine", "ptx", PTX, 21_000_000, line_spans=_spans(_PTX_LINES), summary="18 lines"),
-            Stage("sass", "machine", "sass", SASS, 12_000_000, line_spans=_spans(_SASS_LINES), summary="10 lines"),
+            Stage(
+                "import",
+                "high",
+                "mlir",
+                _text(False),
+                1_900_000,
+                _plain(False, False),
+                summary="5 ops",
+            ),
+            Stage(
+                "inline", "high", "mlir", _text(False), 40_000, _plain(False, True), changed=False
+            ),
+            Stage(
+                "infer-shapes", "high", "mlir", typed, 410_000, _plain(True, True), summary="5 ops"
+            ),
+            Stage(
+                "canonicalize", "high", "mlir", typed, 200_000, _plain(True, True), changed=False
+            ),
+            Stage(
+                "fusion",
+                "high",
+                "mlir",
+                FUSED_TEXT,
+                900_000,
+                _fused_ops(),
+                DECISIONS,
+                summary="5 → 3 ops",
+            ),
+            Stage(
+                "loops",
+                "mid",
+                "mlir",
+                LOOPS_TEXT,
+                1_100_000,
+                _loop_ops("serial", True),
+                summary="2 loops",
+            ),
+            Stage(
+                "schedule",
+                "mid",
+                "mlir",
+                LOOPS_TEXT.replace('"n" @serial', '"n" @grid'),
+                2_300_000,
+                _loop_ops("grid", False),
+                summary="2 loops",
+            ),
+            Stage(
+                "llvm",
+                "low",
+                "llvm",
+                LLVM,
+                6_000_000,
+                line_spans=_spans({7: ("conv2d",)}),
+                summary="11 lines",
+            ),
+            Stage(
+                "ptx",
+                "machine",
+                "ptx",
+                PTX,
+                21_000_000,
+                line_spans=_spans(_PTX_LINES),
+                summary="18 lines",
+            ),
+            Stage(
+                "sass",
+                "machine",
+                "sass",
+                SASS,
+                12_000_000,
+                line_spans=_spans(_SASS_LINES),
+                summary="10 lines",
+            ),
         ),
         "In [3]",
-    )  # fmt: skip
+    )
 
 
 RESOURCES: dict[str, object] = {
@@ -244,7 +449,9 @@ RESOURCES: dict[str, object] = {
     "occupancy": 0.625,
     "occupancy_limiter": "registers",
     "warnings": [],
-    "entries": {"conv_block_0": {"registers": 54, "shared_bytes": 32768, "occupancy": 0.625, "limits": {}}},
+    "entries": {
+        "conv_block_0": {"registers": 54, "shared_bytes": 32768, "occupancy": 0.625, "limits": {}}
+    },
 }
 
 
@@ -283,7 +490,10 @@ def sample_roofline() -> Roofline:
         ),
         (Point("conv_block", 21.4, 41e9, 38e9, 42e9, 39.0),),
         "compute bound, 39 % of the f32 FMA roof",
-        (("time", "271 ms", "median of 9 warm samples"), ("FLOPs", "11.2 GFLOP", "counted from the IR")),
+        (
+            ("time", "271 ms", "median of 9 warm samples"),
+            ("FLOPs", "11.2 GFLOP", "counted from the IR"),
+        ),
         ("reuse of X is low: tile the channels",),
     )
 

@@ -32,7 +32,11 @@ CELLS = [
 
 def notebook_text(cells):
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
-    made.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    made.metadata["kernelspec"] = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     return nbformat.writes(made)
 
 
@@ -182,7 +186,12 @@ def test_another_target_is_built_and_what_it_lacks_is_said(lab, explorer):
 
 
 def test_exports_are_files(lab, explorer):
-    for name, start in (("svg", "<svg"), ("dot", "digraph"), ("json", "{"), ("html", "<!doctype html>")):
+    for name, start in (
+        ("svg", "<svg"),
+        ("dot", "digraph"),
+        ("json", "{"),
+        ("html", "<!doctype html>"),
+    ):
         with lab.page.expect_download() as download:
             explorer.locator(f"[data-export={name}]").click()
         text = download.value.path().read_text(encoding="utf-8")
@@ -208,7 +217,9 @@ def test_dark_theme_and_narrow_pages(lab, explorer):
     lab.page.locator("body[data-jp-theme-light=false]").wait_for(state="attached", timeout=30_000)
     dark = explorer.evaluate("element => getComputedStyle(element).backgroundColor")
     ink = explorer.evaluate("element => getComputedStyle(element).color")
-    assert light == "rgb(255, 255, 255)" and dark == "rgb(17, 24, 39)" and ink == "rgb(229, 231, 235)"
+    assert (
+        light == "rgb(255, 255, 255)" and dark == "rgb(17, 24, 39)" and ink == "rgb(229, 231, 235)"
+    )
     lab.page.locator(".js-plotly-plot .main-svg").first.wait_for(state="attached")
     plot = lab.page.locator(".js-plotly-plot").first.bounding_box()
     lab.picture("explorer_dark")
@@ -217,7 +228,9 @@ def test_dark_theme_and_narrow_pages(lab, explorer):
     lab.page.locator("body[data-jp-theme-light=true]").wait_for(state="attached", timeout=30_000)
     lab.page.set_viewport_size({"width": 760, "height": 1400})
     lab.page.wait_for_function("document.querySelector('.wia').clientWidth < 760")
-    boxes = explorer.locator("[data-picture]").evaluate_all("all => all.map(e => e.getBoundingClientRect().x)")
+    boxes = explorer.locator("[data-picture]").evaluate_all(
+        "all => all.map(e => e.getBoundingClientRect().x)"
+    )
     assert boxes[0] == boxes[1]  # one above the other
     wide = explorer.evaluate("element => element.scrollWidth <= element.clientWidth + 1")
     assert wide

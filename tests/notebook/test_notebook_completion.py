@@ -5,11 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-import wia_notebook
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 from wia_compiler.frontend import vocabulary
 from wia_notebook.completion import cell_completions, option_completions
+
+import wia_notebook
 
 CELL = "%%wia\nkernel mm(input Left: tensor, input Right: tensor, output Out: tensor) {\n  product = matmul(Left, Right);\n  "
 EXTENSION = Path(wia_notebook.__file__).parent / "labextension"
@@ -89,5 +90,7 @@ def test_the_wheel_ships_the_labextension():
     root = Path(__file__).parents[2]
     project = tomllib.loads((root / "pyproject.toml").read_text())
     shared = project["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
-    (source,) = [path for path, to in shared.items() if to == "share/jupyter/labextensions/wia-notebook"]
+    (source,) = [
+        path for path, to in shared.items() if to == "share/jupyter/labextensions/wia-notebook"
+    ]
     assert (root / source / "package.json").is_file()

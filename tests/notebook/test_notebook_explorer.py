@@ -8,8 +8,9 @@ from IPython.core.interactiveshell import InteractiveShell
 from notebook_sample import SampleSubject, sample_explorer
 from wia_compiler.base.errors import WiaError
 from wia_compiler.base.record import Trace
-from wia_notebook import explorer as explorer_module
 from wia_notebook.widget import assets
+
+from wia_notebook import explorer as explorer_module
 
 
 @pytest.fixture
@@ -29,7 +30,11 @@ def ask(explorer, **message):
 
 
 def test_it_begins_at_fusion_on_the_graph(explorer):
-    assert (explorer.widget.stage, explorer.widget.tab, explorer.widget.selected) == ("fusion", "graph", "")
+    assert (explorer.widget.stage, explorer.widget.tab, explorer.widget.selected) == (
+        "fusion",
+        "graph",
+        "",
+    )
     assert explorer.widget.data["kernel"] == "conv_block"
 
 
@@ -50,7 +55,10 @@ def test_errors_are_shown_where_they_were_asked_for(explorer):
     ask(explorer, type="target", target="gpu:sm_120")
     before = explorer.widget.data
     ask(explorer, type="run")
-    assert explorer.widget.status == {"text": "no device for gpu:sm_120\n  help: choose another target", "kind": "error"}
+    assert explorer.widget.status == {
+        "text": "no device for gpu:sm_120\n  help: choose another target",
+        "kind": "error",
+    }
     assert explorer.widget.data is before
 
 
@@ -58,7 +66,10 @@ def test_faults_of_ours_are_shown_too(explorer, monkeypatch, caplog):
     monkeypatch.setattr(SampleSubject, "measure", lambda *_: 1 / 0)
     with caplog.at_level(logging.CRITICAL):
         ask(explorer, type="run")
-    assert explorer.widget.status == {"text": "ZeroDivisionError: division by zero", "kind": "error"}
+    assert explorer.widget.status == {
+        "text": "ZeroDivisionError: division by zero",
+        "kind": "error",
+    }
 
 
 def test_unknown_messages_do_nothing(explorer):
@@ -71,8 +82,11 @@ def test_exports_come_as_files(explorer, sent):
     for format in ("svg", "dot", "json", "html"):
         ask(explorer, type="export", format=format, stage="fusion")
     assert [message["name"] for message in sent] == [
-        "conv_block.fusion.svg", "conv_block.fusion.dot", "conv_block.json", "conv_block.html",
-    ]  # fmt: skip
+        "conv_block.fusion.svg",
+        "conv_block.fusion.dot",
+        "conv_block.json",
+        "conv_block.html",
+    ]
     assert all(message["type"] == "file" for message in sent)
     assert Trace.from_json(sent[2]["text"]) == explorer.trace
     ask(explorer, type="export", format="exe")
@@ -80,7 +94,12 @@ def test_exports_come_as_files(explorer, sent):
 
 
 def test_save_writes_what_the_suffix_says(explorer, tmp_path):
-    for name, start in (("a.svg", "<svg"), ("a.dot", "digraph"), ("a.json", "{"), ("a.html", "<!doctype html>")):
+    for name, start in (
+        ("a.svg", "<svg"),
+        ("a.dot", "digraph"),
+        ("a.json", "{"),
+        ("a.html", "<!doctype html>"),
+    ):
         assert explorer.save(tmp_path / name).read_text(encoding="utf-8").startswith(start)
     with pytest.raises(WiaError, match="no export 'pdf'"):
         explorer.save(tmp_path / "a.pdf")
@@ -92,8 +111,12 @@ def test_the_bundle_has_a_widget_only_where_one_can_be_drawn(explorer, monkeypat
     monkeypatch.setattr(explorer_module, "_has_front_end", lambda: True)
     live = explorer._repr_mimebundle_()
     assert set(live) == {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"}
-    assert live["text/html"] == static["text/html"] and live["text/plain"].startswith("conv_block(X")
-    assert set(explorer_module.Explorer([SampleSubject()], static=True)._repr_mimebundle_()) == set(static)
+    assert live["text/html"] == static["text/html"] and live["text/plain"].startswith(
+        "conv_block(X"
+    )
+    assert set(explorer_module.Explorer([SampleSubject()], static=True)._repr_mimebundle_()) == set(
+        static
+    )
 
 
 def test_the_environment_turns_widgets_off(monkeypatch):
@@ -115,7 +138,15 @@ def test_the_environment_turns_widgets_off(monkeypatch):
 def test_the_front_end_is_small_and_asks_for_nothing():
     script, style = assets.script(), assets.style()
     assert len(script) < 70_000 and len(style) < 30_000
-    for forbidden in ("innerHTML", "eval(", "new Function", "document.write", "fetch(", "http://", "https://"):
+    for forbidden in (
+        "innerHTML",
+        "eval(",
+        "new Function",
+        "document.write",
+        "fetch(",
+        "http://",
+        "https://",
+    ):
         assert forbidden not in script.replace("http://www.w3.org", ""), forbidden
     assert "@import" not in style and "url(" not in style
     assert script.rstrip().endswith("export default { render };")

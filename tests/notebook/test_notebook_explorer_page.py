@@ -15,7 +15,7 @@ from notebook_sample import PTX, sample_exhibit
 from wia_compiler.base.record import OpRow
 from wia_notebook.views.payload import payload
 
-PAYLOAD = payload(sample_exhibit(ran=True), engine="builtin")
+PAYLOAD = payload(sample_exhibit(ran=True))
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,9 @@ def test_hover_links_graph_and_cell_and_leaves_no_trace(draw):
     page.locator("[data-picture=fusion] .chip", has_text="relu").hover()
     page.locator(".wia-source .ln.hl").wait_for()
     assert page.locator(".wia-source .ln.hl").inner_text().strip().endswith("y = relu(y);")
-    assert page.locator("[data-picture=infer-shapes] .node.hl .title").all_text_contents() == ["relu"]
+    assert page.locator("[data-picture=infer-shapes] .node.hl .title").all_text_contents() == [
+        "relu"
+    ]
     page.locator(".wia-foot").hover()
     page.wait_for_function("!document.querySelector('.hl')")
     assert trait(page, "selected") == ""
@@ -147,7 +149,9 @@ def test_ops_are_reached_by_keyboard_alone(draw):
 
 def test_python_drives_the_view(draw):
     page = draw()
-    page.evaluate("() => { model.set('stage', 'schedule'); model.set('tab', 'text'); model.set('selected', 'line/8'); }")
+    page.evaluate(
+        "() => { model.set('stage', 'schedule'); model.set('tab', 'text'); model.set('selected', 'line/8'); }"
+    )
     assert page.locator("[aria-current=step]").get_attribute("data-stage") == "schedule"
     assert page.locator(".ln.new", has_text="@grid").count() == 1
     page.evaluate("() => model.set('compare', '-')")
@@ -194,11 +198,19 @@ def test_cleaning_up_leaves_no_listener(draw):
 def test_long_listings_keep_few_lines_in_the_page(draw):
     exhibit = sample_exhibit()
     text = PTX * 1000
-    stages = tuple(dataclasses.replace(s, text=text) if s.name == "ptx" else s for s in exhibit.trace.stages)
-    data = payload(dataclasses.replace(exhibit, trace=dataclasses.replace(exhibit.trace, stages=stages), assembly={"ptx": text}), engine="builtin")
+    stages = tuple(
+        dataclasses.replace(s, text=text) if s.name == "ptx" else s for s in exhibit.trace.stages
+    )
+    data = payload(
+        dataclasses.replace(
+            exhibit, trace=dataclasses.replace(exhibit.trace, stages=stages), assembly={"ptx": text}
+        )
+    )
     page = draw(data, tab="assembly", stage="ptx")
     assert page.locator(".wia-panel .ln").count() < 200
-    page.evaluate("() => { const box = document.querySelector('.wia-panel .wia-listing'); box.scrollTop = 19 * 9000; }")
+    page.evaluate(
+        "() => { const box = document.querySelector('.wia-panel .wia-listing'); box.scrollTop = 19 * 9000; }"
+    )
     page.locator(".wia-panel .ln[data-line='9001']").wait_for()
     page.evaluate("() => model.set('tab', 'text')")
     page.evaluate("() => model.set('compare', 'loops')")
@@ -213,9 +225,12 @@ def test_the_diff_of_long_texts_is_right_and_folded(draw):
     del new[2000:2010]
     texts = {"canonicalize": "\n".join(old), "fusion": "\n".join(new)}
     stages = tuple(
-        dataclasses.replace(s, text=texts.get(s.name, s.text), changed=s.changed or s.name in texts) for s in exhibit.trace.stages
-    )  # fmt: skip
-    data = payload(dataclasses.replace(exhibit, trace=dataclasses.replace(exhibit.trace, stages=stages)), engine="builtin")
+        dataclasses.replace(s, text=texts.get(s.name, s.text), changed=s.changed or s.name in texts)
+        for s in exhibit.trace.stages
+    )
+    data = payload(
+        dataclasses.replace(exhibit, trace=dataclasses.replace(exhibit.trace, stages=stages))
+    )
     page = draw(data, tab="text", compare="canonicalize")
     assert "−10 +1 lines" in page.locator(".wia-bar").inner_text()
     assert page.locator(".ln.new").inner_text().strip().endswith("inserted")
@@ -226,23 +241,49 @@ def test_the_diff_of_long_texts_is_right_and_folded(draw):
 
 def test_too_many_ops_become_a_table(draw):
     exhibit = sample_exhibit()
-    rows = tuple(OpRow(str(i), "wia.add", "add", "elementwise", (str(i - 1),) if i else (), "tensor<4xf32>") for i in range(2000))
-    stages = tuple(dataclasses.replace(s, ops=rows, decisions=()) if s.name == "fusion" else s for s in exhibit.trace.stages)
-    data = payload(dataclasses.replace(exhibit, trace=dataclasses.replace(exhibit.trace, stages=stages)), engine="builtin")
+    rows = tuple(
+        OpRow(str(i), "wia.add", "add", "elementwise", (str(i - 1),) if i else (), "tensor<4xf32>")
+        for i in range(2000)
+    )
+    stages = tuple(
+        dataclasses.replace(s, ops=rows, decisions=()) if s.name == "fusion" else s
+        for s in exhibit.trace.stages
+    )
+    data = payload(
+        dataclasses.replace(exhibit, trace=dataclasses.replace(exhibit.trace, stages=stages))
+    )
     page = draw(data)
     pane = page.locator("[data-picture=fusion]").inner_text()
     assert "more than a picture can show" in pane and re.search(r"add\s+2000", pane)
 
 
-@pytest.mark.parametrize("hostile", ["<img src=x onerror=window.hit=1>", "</script><script>window.hit=1</script>", '"><svg onload=window.hit=1>'])
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "<img src=x onerror=window.hit=1>",
+        "</script><script>window.hit=1</script>",
+        '"><svg onload=window.hit=1>',
+    ],
+)
 def test_text_of_the_user_never_becomes_markup(draw, hostile):
     exhibit = sample_exhibit()
-    ops = (dataclasses.replace(exhibit.trace.stage("fusion").ops[1], label=hostile, parent=None, id="0"),)
+    ops = (
+        dataclasses.replace(
+            exhibit.trace.stage("fusion").ops[1], label=hostile, parent=None, id="0"
+        ),
+    )
     stages = tuple(
-        dataclasses.replace(s, text=hostile, ops=ops if s.level == "high" else (), summary=hostile) for s in exhibit.trace.stages
-    )  # fmt: skip
-    trace = dataclasses.replace(exhibit.trace, stages=stages, source=hostile, kernel=hostile, signature=hostile)
-    data = payload(dataclasses.replace(exhibit, trace=trace, hint=hostile, origin=hostile, assembly={"ptx": hostile}), engine="builtin")
+        dataclasses.replace(s, text=hostile, ops=ops if s.level == "high" else (), summary=hostile)
+        for s in exhibit.trace.stages
+    )
+    trace = dataclasses.replace(
+        exhibit.trace, stages=stages, source=hostile, kernel=hostile, signature=hostile
+    )
+    data = payload(
+        dataclasses.replace(
+            exhibit, trace=trace, hint=hostile, origin=hostile, assembly={"ptx": hostile}
+        )
+    )
     page = draw(data, selected="fusion/0")
     for tab in ("text", "decisions", "assembly", "roofline", "resources", "graph"):
         page.evaluate("(tab) => model.set('tab', tab)", tab)
@@ -254,7 +295,9 @@ def test_text_of_the_user_never_becomes_markup(draw, hostile):
 def test_an_svg_with_a_script_in_it_loses_it(draw):
     data = json.loads(json.dumps(PAYLOAD))
     stage = next(stage for stage in data["stages"] if stage["name"] == "fusion")
-    stage["graph"]["svg"] = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="window.hit=1"><script>window.hit=1</script><a href="javascript:0"><rect/></a><g data-op="0" onclick="window.hit=1"/></svg>'
+    stage["graph"]["svg"] = (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="window.hit=1"><script>window.hit=1</script><a href="javascript:0"><rect/></a><g data-op="0" onclick="window.hit=1"/></svg>'
+    )
     page = draw(data)
     picture = page.locator("[data-picture=fusion]")
     assert picture.locator("script, a").count() == 0
@@ -271,7 +314,9 @@ def test_nothing_overflows_at_any_width(draw, theme, width):
         assert root.evaluate("e => e.scrollWidth <= e.clientWidth + 1"), tab
         assert page.locator(".wia-panel").inner_text().strip()
         if os.environ.get("WIA_SCREENSHOTS"):
-            page.screenshot(path=f"{os.environ['WIA_SCREENSHOTS']}/{tab}_{width}_{theme}.png", full_page=True)
+            page.screenshot(
+                path=f"{os.environ['WIA_SCREENSHOTS']}/{tab}_{width}_{theme}.png", full_page=True
+            )
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

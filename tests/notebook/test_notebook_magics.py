@@ -57,8 +57,15 @@ def test_loading_imports_nothing_heavy_and_is_quick():
         "heavy = {'numpy', 'ipywidgets', 'plotly', 'graphviz', 'nbformat', 'xdsl', 'llvmlite', 'lark', 'anywidget'}\n"
         "print(sorted((set(sys.modules) - before) & heavy), len(set(sys.modules) - before), took)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(ROOT / r) for r in ("compiler", "kernels", "wia_notebook"))}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(
+            str(ROOT / r) for r in ("compiler", "kernels", "wia_notebook")
+        ),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+    )
     heavy, _, rest = done.stdout.partition("]")
     assert heavy == "["
     assert int(rest.split()[0]) < 25  # modules of our own and little else: what 30 ms can hold
@@ -93,7 +100,13 @@ def test_shapes_that_are_not_known_leave_the_stages_before_them(shell):
 
 @pytest.mark.parametrize(
     "line",
-    ["--args A=f32[3,17]", '--args "A=f32[3, 17]"', "--args A=f32[3, 17]", "--args=A=f32[3,17]", "-a A=f32[3,17] --target cpu"],
+    [
+        "--args A=f32[3,17]",
+        '--args "A=f32[3, 17]"',
+        "--args A=f32[3, 17]",
+        "--args=A=f32[3,17]",
+        "-a A=f32[3,17] --target cpu",
+    ],
 )
 def test_args_fix_the_shapes(shell, line):
     explorer = value(shell, f"%%wia {line}\n{SCALE}")
@@ -140,7 +153,10 @@ def test_force_compiles_anew(shell):
 
 
 def test_another_target(shell):
-    explorer = value(shell, "%%wia --target tpu:spec --args A=f32[8,16],B=f32[16,4]\nkernel mm(input A: tensor, input B: tensor, output C: tensor) { C = matmul(A, B); }")
+    explorer = value(
+        shell,
+        "%%wia --target tpu:spec --args A=f32[8,16],B=f32[16,4]\nkernel mm(input A: tensor, input B: tensor, output C: tensor) { C = matmul(A, B); }",
+    )
     assert explorer.target == "tpu:spec" and "systolic_execute" in explorer.build.assembly("tpu")
     assert shell.user_ns["mm"].target.name == "tpu:spec"
 
@@ -161,12 +177,17 @@ def test_bad_options_are_one_line(shell, line, message):
 
 
 def test_missing_arguments_are_named(shell):
-    done, text = run(shell, "%%wia --args A=f32[3,4]\nkernel mm(input A: tensor, input B: tensor, output C: tensor) { C = matmul(A, B); }")
+    done, text = run(
+        shell,
+        "%%wia --args A=f32[3,4]\nkernel mm(input A: tensor, input B: tensor, output C: tensor) { C = matmul(A, B); }",
+    )
     assert isinstance(done.error_in_exec, UsageError) and "mm also needs B" in text
 
 
 def test_an_error_fails_the_cell_at_its_line(shell):
-    done, text = run(shell, "%%wia\nkernel f(input A: tensor, output B: tensor) {\n  B = relux(A);\n}")
+    done, text = run(
+        shell, "%%wia\nkernel f(input A: tensor, output B: tensor) {\n  B = relux(A);\n}"
+    )
     assert isinstance(done.error_in_exec, CompileError)
     plain = without_colours(text)
     assert "error: no op or kernel named 'relux'" in plain
@@ -191,7 +212,10 @@ def test_errors_name_the_cell_and_have_colours_where_the_shell_has(shell):
     [
         ("%%wia --args A=f33[3]\n" + SCALE, ArgumentError),
         ("%%wia --target gpu:sm_1\n" + FIXED, TargetError),
-        ("%%wia --args A=f32[3],B=f32[4]\nkernel f(input A: tensor, input B: tensor, output C: tensor) { C = A + B; }", CompileError),
+        (
+            "%%wia --args A=f32[3],B=f32[4]\nkernel f(input A: tensor, input B: tensor, output C: tensor) { C = A + B; }",
+            CompileError,
+        ),
     ],
 )
 def test_faults_of_the_build_belong_to_the_cell(shell, cell, kind):
@@ -205,7 +229,16 @@ def test_pythons_own_errors_in_run_are_pythons(shell):
     assert isinstance(done.error_in_exec, NameError) and "nothing" in text
 
 
-@pytest.mark.parametrize("magic", ["%%wia --help\nx", "%wia_profile -h", "%wia_roofline --help", "%wia_stages -h", "%wia_doctor -h"])
+@pytest.mark.parametrize(
+    "magic",
+    [
+        "%%wia --help\nx",
+        "%wia_profile -h",
+        "%wia_roofline --help",
+        "%wia_stages -h",
+        "%wia_doctor -h",
+    ],
+)
 def test_help_documents_the_options(shell, magic):
     done, text = run(shell, magic)
     assert done.success and "options:" in text and "%wia" in text
@@ -245,7 +278,9 @@ def test_stages_of_kernels_builds_and_calls(shell):
     assert value(shell, "%wia_stages build").trace == explorer.trace
     shell.user_ns["A"] = np.ones(3, np.float32)
     assert "<table>" in value(shell, "%wia_stages scale(A)")._repr_html_()
-    assert "ptx" in [s.name for s in value(shell, "%wia_stages --target gpu:sm_90 scale(A)").trace.stages]
+    assert "ptx" in [
+        s.name for s in value(shell, "%wia_stages --target gpu:sm_90 scale(A)").trace.stages
+    ]
 
 
 def test_doctor(shell):
@@ -267,7 +302,12 @@ def test_builds_programs_and_profiles_show_themselves(shell):
 
 def test_split_line_keeps_expressions_whole():
     assert split_line("--run f(A, -1) -q") == ["--run", "f(A, -1)", "-q"]
-    assert split_line("--args A=f32[3, 4], B=f32 --run g('a  b')") == ["--args", "A=f32[3, 4], B=f32", "--run", "g('a  b')"]
+    assert split_line("--args A=f32[3, 4], B=f32 --run g('a  b')") == [
+        "--args",
+        "A=f32[3, 4], B=f32",
+        "--run",
+        "g('a  b')",
+    ]
     assert split_line('--run "f(A, B)"') == ["--run", "f(A, B)"]
     assert split_line("") == []
     assert split_line("--args A=f32[3], -q") == ["--args", "A=f32[3],", "-q"]

@@ -21,8 +21,14 @@ def test_a_group_is_one_box_with_its_members():
     assert [chip.label for chip in group.chips] == ["conv2d", "add", "relu"]
     assert group.subtitle.startswith("lines 8–10")
     assert {(e.source, e.target) for e in drawn.edges} == {
-        ("arg:X", "0"), ("arg:W", "0"), ("arg:b", "0"), ("0", "5"), ("0", "6"), ("5", "6"), ("6", "out:Y"),
-    }  # fmt: skip
+        ("arg:X", "0"),
+        ("arg:W", "0"),
+        ("arg:b", "0"),
+        ("0", "5"),
+        ("0", "6"),
+        ("5", "6"),
+        ("6", "out:Y"),
+    }
 
 
 def test_an_open_group_is_a_frame_and_its_results_come_from_inside():
@@ -59,8 +65,8 @@ def test_nothing_overlaps_and_frames_hold_their_members():
     inside = set(plan.clusters[0].members)
     boxes = layout.boxes
     for a, first in boxes.items():
-        assert 0 <= first.x and first.x + first.width <= layout.width
-        assert 0 <= first.y and first.y + first.height <= layout.height
+        assert first.x >= 0 and first.x + first.width <= layout.width
+        assert first.y >= 0 and first.y + first.height <= layout.height
         assert frame.holds(first.centre) == (a in inside)
         for b, second in boxes.items():
             assert a == b or not _overlap(first, second), (a, b)
@@ -69,9 +75,16 @@ def test_nothing_overlaps_and_frames_hold_their_members():
 @pytest.mark.parametrize("count", [0, 1, 3, 17, 127])
 def test_random_graphs_are_placed_without_overlap(count):
     rows = tuple(
-        OpRow(str(i), "wia.add", "add", "elementwise", tuple(str(j) for j in {i // 2, i // 3} if j < i), "tensor<4xf32>")
+        OpRow(
+            str(i),
+            "wia.add",
+            "add",
+            "elementwise",
+            tuple(str(j) for j in {i // 2, i // 3} if j < i),
+            "tensor<4xf32>",
+        )
         for i in range(count)
-    )  # fmt: skip
+    )
     drawn = graph.graph_of(Stage("import", "high", "mlir", "", ops=rows), collapse=True)
     layout = layered_layout(drawn)
     boxes = list(layout.boxes.values())
@@ -86,7 +99,15 @@ def test_random_graphs_are_placed_without_overlap(count):
 def test_after_fusion_stands_where_it_stood_before():
     plan = graph.plan_of(BEFORE, AFTER, names=("Y",))
     after = graph.graph_of(AFTER, names=("Y",), collapse=True)
-    places = {"arg:X": "arg:X", "arg:W": "arg:W", "arg:b": "arg:b", "0": "plan:0", "5": "3", "6": "4", "out:Y": "out:Y"}
+    places = {
+        "arg:X": "arg:X",
+        "arg:W": "arg:W",
+        "arg:b": "arg:b",
+        "0": "plan:0",
+        "5": "3",
+        "6": "4",
+        "out:Y": "out:Y",
+    }
     before = layered_layout(plan)
     layout = collapsed(before, plan, after, places)
     assert layout is not None
@@ -102,7 +123,11 @@ def test_every_engine_draws_the_same_nodes(monkeypatch):
         (layout,) = graph_engine.place([drawn], engine=engine)
         assert set(layout.boxes) == {node.id for node in drawn.nodes}
         assert len(layout.routes) == len(drawn.edges)
-        assert not any(_overlap(a, b) for i, a in enumerate(layout.boxes.values()) for b in list(layout.boxes.values())[:i])
+        assert not any(
+            _overlap(a, b)
+            for i, a in enumerate(layout.boxes.values())
+            for b in list(layout.boxes.values())[:i]
+        )
 
 
 def test_an_engine_that_fails_gives_way(tmp_path, monkeypatch):
@@ -136,8 +161,18 @@ def test_the_picture_is_well_formed_and_says_itself_in_words():
     assert root.find(f"{space}title").text == "data flow of conv_block at stage fusion"
     words = root.find(f"{space}desc").text
     assert "fused_conv_add_relu holding conv2d, add, relu reads X, W, b" in words
-    assert "refused: div also reads it" in ElementTree.fromstring(drawn.plan.svg).find(f"{space}desc").text
-    assert {g.attrib["data-op"] for g in root.iter(f"{space}g") if "data-op" in g.attrib} >= {"0", "1", "2", "3", "5", "6"}
+    assert (
+        "refused: div also reads it"
+        in ElementTree.fromstring(drawn.plan.svg).find(f"{space}desc").text
+    )
+    assert {g.attrib["data-op"] for g in root.iter(f"{space}g") if "data-op" in g.attrib} >= {
+        "0",
+        "1",
+        "2",
+        "3",
+        "5",
+        "6",
+    }
 
 
 @pytest.mark.parametrize("name", ["graph", "plan"])
@@ -146,11 +181,85 @@ def test_golden_pictures(golden, name):
     golden(f"views/conv_block.{name}.svg", graph_svg.standalone(getattr(drawn, name).svg))
 
 
+def test_in_large_graphs_an_argument_stands_beside_each_reader():
+    rows = tuple(
+        OpRow(
+            str(i),
+            "wia.add",
+            "add",
+            "elementwise",
+            (str(i - 1), "arg:A") if i else ("arg:A",),
+            "tensor<4xf32>",
+        )
+        for i in range(graph.REPEAT_ABOVE + 1)
+    )
+    drawn = graph.graph_of(Stage("import", "high", "mlir", "", ops=rows), collapse=True)
+    arguments = [node for node in drawn.nodes if node.kind == "argument"]
+    assert len(arguments) == len(rows) == graph.REPEAT_ABOVE + 1 and {
+        node.title for node in arguments
+    } == {"A"}
+    svg = graph_svg.draw(drawn, layered_layout(drawn), title="x")
+    assert svg.count('data-op="arg:A"') == len(rows)
+
+
+def test_a_constant_stands_beside_each_reader_and_in_its_frame():
+    def row(id, name, operands, origins=(), parent=None):
+        label = "2.0" if name == "wia.constant" else name.partition(".")[2]
+        family = "fusion" if name == "wia.fused" else "elementwise"
+        return OpRow(id, name, label, family, operands, "tensor<4xf32>", (), origins, parent)
+
+    before = Stage(
+        "dce",
+        "high",
+        "mlir",
+        "",
+        ops=(
+            row("0", "wia.constant", ()),
+            row("1", "wia.mul", ("arg:A", "0")),
+            row("2", "wia.exp", ("1",)),
+            row("3", "wia.mul", ("2", "0")),
+            row("4", "wia.exp", ("3",)),
+            row("5", "func.return", ("4",)),
+        ),
+    )
+    after = Stage(
+        "fusion",
+        "high",
+        "mlir",
+        "",
+        ops=(
+            row("0", "wia.fused", ("arg:A",)),
+            row("1", "wia.constant", (), ("0",), "0"),
+            row("2", "wia.mul", ("arg:A", "1"), ("1",), "0"),
+            row("3", "wia.exp", ("2",), ("2",), "0"),
+            row("4", "wia.fused", ("0",)),
+            row("5", "wia.constant", (), ("0",), "4"),
+            row("6", "wia.mul", ("0", "5"), ("3",), "4"),
+            row("7", "wia.exp", ("6",), ("4",), "4"),
+        ),
+    )
+    plan = graph.plan_of(before, after, names=("Y",))
+    assert [set(cluster.members) for cluster in plan.clusters] == [
+        {"0", "1", "2"},
+        {"0#2", "3", "4"},
+    ]
+    layout = layered_layout(plan)
+    first, second = layout.frames["plan:0"], layout.frames["plan:4"]
+    assert first.y + first.height < second.y
+
+
 def test_a_graph_too_large_to_read_becomes_a_table():
     rows = tuple(
-        OpRow(str(i), "wia.add", "add" if i % 3 else "exp", "elementwise", (str(i - 1),) if i else (), "tensor<4xf32>")
+        OpRow(
+            str(i),
+            "wia.add",
+            "add" if i % 3 else "exp",
+            "elementwise",
+            (str(i - 1),) if i else (),
+            "tensor<4xf32>",
+        )
         for i in range(graph.MAX_NODES + 1)
-    )  # fmt: skip
+    )
     stage = Stage("import", "high", "mlir", "", ops=rows)
     drawn = pictures(dataclasses.replace(TRACE, stages=(stage,)), ())["import"].graph
     assert drawn.svg == "" and "more than a picture can show" in drawn.note
@@ -158,4 +267,9 @@ def test_a_graph_too_large_to_read_becomes_a_table():
 
 
 def _overlap(a, b):
-    return a.x < b.x + b.width and b.x < a.x + a.width and a.y < b.y + b.height and b.y < a.y + a.height
+    return (
+        a.x < b.x + b.width
+        and b.x < a.x + a.width
+        and a.y < b.y + b.height
+        and b.y < a.y + a.height
+    )

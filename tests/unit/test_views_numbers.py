@@ -12,18 +12,42 @@ from wia_notebook.views.roofline import Ceiling, Point, Roofline
 
 def test_every_number_of_a_decision_is_shown():
     table = decisions.decision_table(DECISIONS)
-    assert table.columns == ("candidate", "kind", "registers", "other users", "benefit", "cost", "decision")
+    assert table.columns == (
+        "candidate",
+        "kind",
+        "registers",
+        "other users",
+        "benefit",
+        "cost",
+        "decision",
+    )
     assert table.rows[2] == (
-        "relu → reduce_sum", "vertical", "12 / 64", "1", "1.18", "1.00", "✕ refused: div also reads it, and 1.18 < 1.5",
-    )  # fmt: skip
+        "relu → reduce_sum",
+        "vertical",
+        "12 / 64",
+        "1",
+        "1.18",
+        "1.00",
+        "✕ refused: div also reads it, and 1.18 < 1.5",
+    )
     assert table.taken == (True, True, False)
 
 
 def test_a_ratio_stands_beside_its_threshold_and_names_beside_their_count():
     decision = Decision(
-        "fusion", "a → b", False, "b reads it too",
-        {"other_users": 2, "other_user_names": "c, d", "ratio": 1.2, "threshold": 1.5, "saved_bytes": 16_777_216, "row_elements": 17},
-    )  # fmt: skip
+        "fusion",
+        "a → b",
+        False,
+        "b reads it too",
+        {
+            "other_users": 2,
+            "other_user_names": "c, d",
+            "ratio": 1.2,
+            "threshold": 1.5,
+            "saved_bytes": 16_777_216,
+            "row_elements": 17,
+        },
+    )
     table = decisions.decision_table([decision])
     row = dict(zip(table.columns, table.rows[0], strict=True))
     assert row["other users"] == "2 (c, d)"
@@ -61,7 +85,13 @@ def test_what_is_not_a_gauge_is_a_row_and_entries_are_a_table():
 
 def test_the_ribbon_opens_levels_and_says_what_changed_nothing():
     steps = ribbon.steps(sample_trace())
-    assert [s.opens_level for s in steps if s.opens_level] == ["source", "high", "mid", "low", "machine"]
+    assert [s.opens_level for s in steps if s.opens_level] == [
+        "source",
+        "high",
+        "mid",
+        "low",
+        "machine",
+    ]
     assert [s.title for s in steps if not s.changed] == ["inline", "canonicalize"]
     assert next(s for s in steps if s.name == "infer-shapes").title == "infer shapes"
     assert next(s for s in steps if s.name == "fusion").time == "900 µs"
@@ -76,13 +106,26 @@ def test_roofline_golden(golden):
 
 def test_the_roofline_names_its_ceilings_and_its_point():
     svg = roofline.roofline_svg(sample_roofline())
-    for text in ("DRAM 38.2 GB/s", "f32 FMA 105 GFLOP/s", "conv_block: 41 GFLOP/s, 39 % of roof", "FLOP per byte"):
+    for text in (
+        "DRAM 38.2 GB/s",
+        "f32 FMA 105 GFLOP/s",
+        "conv_block: 41 GFLOP/s, 39 % of roof",
+        "FLOP per byte",
+    ):
         assert text in svg
     assert svg.count('class="roof"') == 2 and svg.count('class="roof other"') == 1
 
 
 def test_main_ceilings_are_those_that_bound():
-    shown = Roofline("k", (Ceiling("a", "memory", 1e9), Ceiling("b", "memory", 2e9, main=True), Ceiling("c", "compute", 5e9)), ())
+    shown = Roofline(
+        "k",
+        (
+            Ceiling("a", "memory", 1e9),
+            Ceiling("b", "memory", 2e9, main=True),
+            Ceiling("c", "compute", 5e9),
+        ),
+        (),
+    )
     assert shown.main("memory").name == "b" and shown.main("compute").name == "c"
     assert Roofline("k", (), ()).main("memory") is None
 
@@ -93,9 +136,13 @@ def test_main_ceilings_are_those_that_bound():
         Roofline("none", (), ()),
         Roofline("copy", (Ceiling("DRAM", "memory", 1e10),), ()),
         Roofline("tiny", (Ceiling("FMA", "compute", 1e11),), (Point("tiny", 1e-4, 1.0),)),
-        Roofline("odd", (Ceiling("DRAM", "memory", 1e10), Ceiling("FMA", "compute", 1e11)), (Point("odd", 0.0, 0.0),)),
+        Roofline(
+            "odd",
+            (Ceiling("DRAM", "memory", 1e10), Ceiling("FMA", "compute", 1e11)),
+            (Point("odd", 1e3, 1e-3),),
+        ),
     ],
-)  # fmt: skip
+)
 def test_rooflines_that_lack_something_still_draw(shown):
     ElementTree.fromstring(roofline.roofline_svg(shown))
     json.dumps(roofline.roofline_figure(shown))
@@ -109,4 +156,9 @@ def test_the_figure_is_plain_and_small():
     names = [trace["name"] for trace in figure["data"]]
     assert "DRAM 38.2 GB/s" in names and any("39 % of roof" in name for name in names)
     dashes = {trace["name"]: trace["line"]["dash"] for trace in figure["data"] if "line" in trace}
-    assert dashes == {"DRAM 38.2 GB/s": "solid", "L2 210 GB/s": "dash", "f32 FMA 105 GFLOP/s": "solid"}
+    assert {note["text"] for note in figure["layout"]["annotations"]} == set(names)
+    assert dashes == {
+        "DRAM 38.2 GB/s": "solid",
+        "L2 210 GB/s": "dash",
+        "f32 FMA 105 GFLOP/s": "solid",
+    }

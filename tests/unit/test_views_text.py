@@ -7,17 +7,60 @@ from notebook_sample import FUSED_TEXT, LLVM, PTX, SASS, SOURCE, sample_trace
 from wia_notebook.views import highlight, opcodes, text_diff
 
 LINES = {
-    "wia": ("  y = conv2d(X, padding=1); // note", [("op", "conv2d"), ("nu", "1"), ("cm", "// note")]),
+    "wia": (
+        "  y = conv2d(X, padding=1); // note",
+        [("op", "conv2d"), ("nu", "1"), ("cm", "// note")],
+    ),
     "mlir": (
         '%y = wia.fused @f (%X : tensor<8x3xf32>) axis "n.0" @grid',
-        [("va", "%y"), ("op", "wia.fused"), ("la", "@f"), ("va", "%X"), ("ty", "tensor"), ("ty", "f32"), ("st", '"n.0"'), ("la", "@grid")],
+        [
+            ("va", "%y"),
+            ("op", "wia.fused"),
+            ("la", "@f"),
+            ("va", "%X"),
+            ("ty", "tensor"),
+            ("ty", "f32"),
+            ("st", '"n.0"'),
+            ("la", "@grid"),
+        ],
     ),
-    "llvm": ("  %next = call float @llvm.fma.f32(float %a) ; x", [("va", "%next"), ("op", "call"), ("ty", "float"), ("la", "@llvm.fma.f32"), ("ty", "float"), ("va", "%a"), ("cm", "; x")]),
-    "x86": ("\tvfmadd231ps zmm0, zmm1, dword ptr [rax + 4]", [("op", "\tvfmadd231ps"), ("va", "zmm0"), ("va", "zmm1"), ("ty", "dword ptr"), ("va", "rax"), ("nu", "4")]),
+    "llvm": (
+        "  %next = call float @llvm.fma.f32(float %a) ; x",
+        [
+            ("va", "%next"),
+            ("op", "call"),
+            ("ty", "float"),
+            ("la", "@llvm.fma.f32"),
+            ("ty", "float"),
+            ("va", "%a"),
+            ("cm", "; x"),
+        ],
+    ),
+    "x86": (
+        "\tvfmadd231ps zmm0, zmm1, dword ptr [rax + 4]",
+        [
+            ("op", "\tvfmadd231ps"),
+            ("va", "zmm0"),
+            ("va", "zmm1"),
+            ("ty", "dword ptr"),
+            ("va", "rax"),
+            ("nu", "4"),
+        ],
+    ),
     "ptx": ("\t@%p2 bra $L__BB0_2;", [("op", "@%p2 bra"), ("la", "$L__BB0_2")]),
-    "sass": ("        /*0030*/ FFMA R4, R8, RZ, !PT ;", [("cm", "/*0030*/"), ("op", "FFMA"), ("va", "R4"), ("va", "R8"), ("va", "RZ"), ("va", "!PT")]),
+    "sass": (
+        "        /*0030*/ FFMA R4, R8, RZ, !PT ;",
+        [
+            ("cm", "/*0030*/"),
+            ("op", "FFMA"),
+            ("va", "R4"),
+            ("va", "R8"),
+            ("va", "RZ"),
+            ("va", "!PT"),
+        ],
+    ),
     "tpu": ("  systolic_execute 128x128 // go", [("op", "  systolic_execute"), ("cm", "// go")]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("language", LINES)
@@ -84,8 +127,11 @@ def test_most_machine_lines_of_the_sample_are_explained():
 def test_a_diff_leaves_value_numbers_out():
     rows = text_diff.diff_lines("%0 = a %1\nb\nc", "%4 = a %7\nnew\nc")
     assert [(row.kind, row.text) for row in rows] == [
-        ("same", "%4 = a %7"), ("gone", "b"), ("new", "new"), ("same", "c"),
-    ]  # fmt: skip
+        ("same", "%4 = a %7"),
+        ("gone", "b"),
+        ("new", "new"),
+        ("same", "c"),
+    ]
     assert (rows[0].before, rows[0].after) == (1, 1)
     assert text_diff.same_but_for_numbers("%y_12 %acc ^bb3") == "%y %acc ^_"
 

@@ -1,7 +1,6 @@
 """Numbers as people read them."""
 
 import pytest
-
 from wia_notebook.views import units
 
 
@@ -23,7 +22,14 @@ def test_scaled_keeps_three_digits(value, text):
 
 @pytest.mark.parametrize(
     ("time_ns", "text"),
-    [(0, "0 ns"), (17, "17 ns"), (1500, "1.5 µs"), (999_600, "1 ms"), (21_000_000, "21 ms"), (3e9, "3 s")],
+    [
+        (0, "0 ns"),
+        (17, "17 ns"),
+        (1500, "1.5 µs"),
+        (999_600, "1 ms"),
+        (21_000_000, "21 ms"),
+        (3e9, "3 s"),
+    ],
 )
 def test_duration(time_ns, text):
     assert units.duration(time_ns) == text

@@ -15,6 +15,7 @@ from wia_compiler.runtime.argument_text import parse_arguments
 from wia_compiler.runtime.build import Build
 from wia_compiler.runtime.kernel import Kernel
 from wia_compiler.runtime.program import Program
+
 from wia_notebook.errors import coloured_lines
 from wia_notebook.explorer import Explorer
 from wia_notebook.stage_table import StageTable
@@ -24,9 +25,17 @@ Arguments = tuple[Sequence[Any], Mapping[str, Any]]
 
 
 def run_cell(
-    shell: Any, line: str, cell: str, *, target: str | None = None, arguments: str = "",
-    run: str = "", quiet: bool = False, force: bool = False, static: bool = False,
-) -> Explorer | None:  # fmt: skip
+    shell: Any,
+    line: str,
+    cell: str,
+    *,
+    target: str | None = None,
+    arguments: str = "",
+    run: str = "",
+    quiet: bool = False,
+    force: bool = False,
+    static: bool = False,
+) -> Explorer | None:
     """Compile a cell, put its kernels into the namespace, call one, show the explorer."""
     with user_errors(shell):
         program = wia.compile(cell_source(shell, line, cell))
@@ -45,7 +54,11 @@ def run_cell(
             return None
         shown = [name for name in kernels if name in known]
         explorer = Explorer(
-            subjects, shown=shown[-1] if shown else None, target=target, static=static, result=result
+            subjects,
+            shown=shown[-1] if shown else None,
+            target=target,
+            static=static,
+            result=result,
         )
         assert explorer.exhibit is not None  # faults of the build belong to this cell
         return explorer
@@ -119,9 +132,13 @@ def stages_of(shell: Any, text: str, target: str | None) -> StageTable:
         if isinstance(found, Program):
             found = list(found.values())[-1]
         if isinstance(found, Build):
-            return StageTable(Subject(None, None, found).exhibit(found.target.name, kernels=(), targets=()))
+            return StageTable(
+                Subject(None, None, found).exhibit(found.target.name, kernels=(), targets=())
+            )
         if not isinstance(found, Kernel):
-            raise UsageError(f"%wia_stages: {text} is a {type(found).__name__}, expected a kernel or a build")
+            raise UsageError(
+                f"%wia_stages: {text} is a {type(found).__name__}, expected a kernel or a build"
+            )
         if given is None:
             given = _arguments_from_text({found.name: found}).get(found.name)
         subject = Subject(found, given)

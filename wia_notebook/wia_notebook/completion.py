@@ -29,7 +29,9 @@ def unregister(shell: Any) -> None:
 
 
 def _registered(shell: Any) -> list[Any]:
-    return [m for m in shell.Completer.custom_matchers if getattr(m, "__name__", "") == "wia_matcher"]
+    return [
+        m for m in shell.Completer.custom_matchers if getattr(m, "__name__", "") == "wia_matcher"
+    ]
 
 
 def wia_matcher(context: Any) -> dict[str, Any]:
@@ -83,7 +85,11 @@ def cell_completions(before: str, cell: str) -> tuple[str, list[tuple[str, str]]
         found += [(f"{name}=", "keyword argument") for name in names if name not in given]
     body = _COMMENT.sub("", cell.partition("\n")[2])
     words = {*vocabulary.KEYWORDS, *vocabulary.TYPES}
-    own = [n for n in dict.fromkeys(_NAME.findall(body)) if n != fragment and n not in words and n not in operations]
+    own = [
+        n
+        for n in dict.fromkeys(_NAME.findall(body))
+        if n != fragment and n not in words and n not in operations
+    ]
     found += [(name, "variable") for name in own]
     found += [(name, "function") for name in operations]
     found += [(name, "keyword") for name in vocabulary.KEYWORDS]

@@ -23,7 +23,9 @@ def unregister(shell: Any) -> None:
     formatter = shell.display_formatter.mimebundle_formatter
     for module, name in _SHOWN:
         formatter.deferred_printers.pop((module, name), None)
-        for known in [t for t in formatter.type_printers if (t.__module__, t.__name__) == (module, name)]:
+        for known in [
+            t for t in formatter.type_printers if (t.__module__, t.__name__) == (module, name)
+        ]:
             formatter.type_printers.pop(known)
 
 

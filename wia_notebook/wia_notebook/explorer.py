@@ -9,22 +9,29 @@ from typing import TYPE_CHECKING, Any
 from wia_compiler.base.errors import WiaError
 from wia_compiler.base.record import Stage, Trace
 from wia_compiler.base.settings import Settings
+
 from wia_notebook.subject import Subject
 from wia_notebook.views import graph_svg
 from wia_notebook.views.exhibit import Exhibit
 from wia_notebook.views.payload import payload
 from wia_notebook.views.plain_text import plain_text
-from wia_notebook.views.stage_graphs import groups_of, pictures
+from wia_notebook.views.stage_graphs import groups_of
 from wia_notebook.views.static_html import report_html, static_html
 
 if TYPE_CHECKING:
     from wia_compiler.runtime.build import Build
+
     from wia_notebook.widget.explorer_widget import ExplorerWidget
 
 SHOWN_TARGETS = ("cpu", "gpu:sm_80", "gpu:sm_90", "gpu:sm_120", "tpu:spec")
 """Targets offered in the header when they exist; the one in use is always there."""
 
-MIME = {"svg": "image/svg+xml", "dot": "text/vnd.graphviz", "json": "application/json", "html": "text/html"}  # fmt: skip
+MIME = {
+    "svg": "image/svg+xml",
+    "dot": "text/vnd.graphviz",
+    "json": "application/json",
+    "html": "text/html",
+}
 
 
 class Explorer:
@@ -36,9 +43,14 @@ class Explorer:
     """
 
     def __init__(
-        self, subjects: Sequence[Subject], *, shown: str | None = None, target: str | None = None,
-        static: bool = False, result: Any = None,
-    ):  # fmt: skip
+        self,
+        subjects: Sequence[Subject],
+        *,
+        shown: str | None = None,
+        target: str | None = None,
+        static: bool = False,
+        result: Any = None,
+    ):
         self._subjects = {subject.name: subject for subject in subjects}
         self._shown = shown or subjects[-1].name
         self._target = target or self._subjects[self._shown].target
@@ -103,7 +115,7 @@ class Explorer:
             return self.trace.to_json()
         if format not in ("svg", "dot"):
             raise WiaError(f"no export {format!r}: expected one of {', '.join(MIME)}")
-        drawn = pictures(self.trace, self.exhibit.outputs)
+        drawn = self.exhibit.pictures
         if not drawn:
             raise WiaError(f"{self._shown} has no stage with a graph")
         names = [each.name for each in self.trace.stages]
@@ -147,7 +159,9 @@ class Explorer:
             "target": lambda: self.show(target=str(message["target"])),
             "kernel": lambda: self.show(kernel=str(message["kernel"])),
             "run": self.run,
-            "export": lambda: self._send_file(str(message["format"]), str(message.get("stage", ""))),
+            "export": lambda: self._send_file(
+                str(message["format"]), str(message.get("stage", ""))
+            ),
         }
         action = actions.get(str(message.get("type")))
         if action is None:
@@ -164,7 +178,11 @@ class Explorer:
             widget.say("")
 
     def _send_file(self, format: str, stage: str) -> None:
-        name = f"{self._shown}.{stage}.{format}" if format in ("svg", "dot") and stage else f"{self._shown}.{format}"
+        name = (
+            f"{self._shown}.{stage}.{format}"
+            if format in ("svg", "dot") and stage
+            else f"{self._shown}.{format}"
+        )
         text = self.export(format, stage)
         self.widget.send({"type": "file", "name": name, "mime": MIME[format], "text": text})
 
@@ -181,7 +199,12 @@ class Explorer:
         return {**(data or {}), **bundle}
 
 
-_WAITING = {"target": "building …", "kernel": "building …", "run": "running and measuring …", "export": "writing …"}  # fmt: skip
+_WAITING = {
+    "target": "building …",
+    "kernel": "building …",
+    "run": "running and measuring …",
+    "export": "writing …",
+}
 
 
 def first_stage(trace: Trace) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments
 
@@ -22,13 +21,23 @@ class WiaMagics(Magics):
     """Compile, explain, run and measure kernels."""
 
     @magic_arguments()
-    @argument("-t", "--target", help="target to build for: cpu, gpu:sm_90, tpu:spec … (default: cpu)")
     @argument(
-        "-a", "--args", nargs="+", default=[], metavar="NAME=TYPE",
+        "-t", "--target", help="target to build for: cpu, gpu:sm_90, tpu:spec … (default: cpu)"
+    )
+    @argument(
+        "-a",
+        "--args",
+        nargs="+",
+        default=[],
+        metavar="NAME=TYPE",
         help="shapes and dtypes of arguments: A=f32[1024,512],B=f32[512,256]",
     )
     @argument(
-        "-r", "--run", nargs="+", default=[], metavar="EXPR",
+        "-r",
+        "--run",
+        nargs="+",
+        default=[],
+        metavar="EXPR",
         help="a Python expression that calls a kernel of the cell; its arrays fix the shapes",
     )
     @argument("-q", "--quiet", action="store_true", help="define the kernels, show nothing")
@@ -53,10 +62,16 @@ class WiaMagics(Magics):
         from wia_notebook.cell import run_cell
 
         return run_cell(
-            self.shell, line, cell,
-            target=options.target, arguments=" ".join(options.args), run=" ".join(options.run),
-            quiet=options.quiet, force=options.force, static=options.static,
-        )  # fmt: skip
+            self.shell,
+            line,
+            cell,
+            target=options.target,
+            arguments=" ".join(options.args),
+            run=" ".join(options.run),
+            quiet=options.quiet,
+            force=options.force,
+            static=options.static,
+        )
 
     @magic_arguments()
     @argument("-t", "--target", help="target to run on (default: the kernel's own)")
@@ -131,6 +146,3 @@ def unregister(shell: Any) -> None:
         for name in names:
             shell.magics_manager.magics[kind].pop(name, None)
     shell.magics_manager.registry.pop(WiaMagics.__name__, None)
-
-
-

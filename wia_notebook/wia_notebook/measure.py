@@ -43,7 +43,14 @@ def roofline_of(profile: Profile) -> Roofline:
         times = (timing.lower_quartile, timing.upper_quartile) if timing is not None else ()
         rates = [profile.flops / time for time in times if time > 0]
         points.append(
-            Point(profile.kernel, found.intensity, found.achieved, min(rates, default=0.0), max(rates, default=0.0), found.percent)
+            Point(
+                profile.kernel,
+                found.intensity,
+                found.achieved,
+                min(rates, default=0.0),
+                max(rates, default=0.0),
+                found.percent,
+            )
         )
     return Roofline(
         profile.kernel,
@@ -68,6 +75,11 @@ def _facts(profile: Profile) -> list[tuple[str, str, str]]:
     if found.achieved is not None:
         facts.append(("achieved", units.scaled(found.achieved, "FLOP/s"), "FLOPs over time"))
     if found.achieved_bandwidth is not None:
-        facts.append(("bandwidth", units.scaled(found.achieved_bandwidth, "B/s"), "bytes over time"))
-    facts += [(name.replace("_", " "), units.number(value), profile.source) for name, value in profile.counters.items()]
+        facts.append(
+            ("bandwidth", units.scaled(found.achieved_bandwidth, "B/s"), "bytes over time")
+        )
+    facts += [
+        (name.replace("_", " "), units.number(value), profile.source)
+        for name, value in profile.counters.items()
+    ]
     return facts

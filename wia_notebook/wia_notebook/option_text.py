@@ -48,6 +48,12 @@ def _unquoted(word: str) -> str:
     if len(word) > 1 and word[0] == word[-1] and word[0] in "\"'":
         return word[1:-1]
     name, sign, value = word.partition("=")
-    if sign and name.startswith("--") and len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+    if (
+        sign
+        and name.startswith("--")
+        and len(value) > 1
+        and value[0] == value[-1]
+        and value[0] in "\"'"
+    ):
         return f"{name}={value[1:-1]}"
     return word

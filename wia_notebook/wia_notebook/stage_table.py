@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wia_compiler.base.record import Trace
+
 from wia_notebook.views import ribbon
 from wia_notebook.views.exhibit import Exhibit
 from wia_notebook.views.plain_text import columns

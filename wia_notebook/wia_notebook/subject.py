@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from wia_compiler.profiler.profile import Profile
     from wia_compiler.runtime.build import Build
     from wia_compiler.runtime.kernel import Kernel
+
     from wia_notebook.views.roofline import Roofline
 
 HINT = (

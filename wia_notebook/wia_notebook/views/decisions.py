@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from html import escape
 
 from wia_compiler.base.record import Decision
-from wia_notebook.views import units
 
+from wia_notebook.views import units
 
 _WORDS = {"fusion": "fused", "rewrite": "applied"}
 _OF = {"registers": "register_capacity", "ratio": "threshold"}

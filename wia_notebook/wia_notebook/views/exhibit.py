@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from wia_compiler.base.record import Trace
+
 from wia_notebook.views.roofline import Roofline
+from wia_notebook.views.stage_graphs import StagePictures, pictures
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,11 @@ class Exhibit:
     roofline: Roofline | None = None
     hint: str = ""
     signature: str = ""
+
+    @functools.cached_property
+    def pictures(self) -> dict[str, StagePictures]:
+        """The graphs of its stages, drawn once for all who show them."""
+        return pictures(self.trace, self.outputs)
 
     @property
     def header(self) -> str:

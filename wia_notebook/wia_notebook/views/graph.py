@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from wia_compiler.base.record import Decision, OpRow, Stage
+
 from wia_notebook.views import units
 
 NodeKind = Literal["argument", "constant", "op", "group", "result"]
 
 MAX_NODES = 300
 """Above this many ops a picture says less than a table: ``summary_rows`` takes over."""
+
+REPEAT_ABOVE = 12
+"""Above this many boxes an argument stands beside each of its readers, or its lines cross all others."""
 
 _HIDDEN = ("wia.declare", "wia.yield", "tile.yield", "scf.yield")
 _CONTAINERS = ("func.func", "builtin.module", "gpu.func", "gpu.module")
@@ -92,7 +97,11 @@ def launches(stage: Stage) -> int:
 
 
 def graph_of(
-    stage: Stage, *, names: Sequence[str] = (), collapse: bool, saved: Mapping[str, str] | None = None
+    stage: Stage,
+    *,
+    names: Sequence[str] = (),
+    collapse: bool,
+    saved: Mapping[str, str] | None = None,
 ) -> Graph:
     """The graph of a stage.
 
@@ -115,10 +124,23 @@ def graph_of(
             home.update({member.id: row.id for member in shape.inside(row.id)})
         else:
             nodes.extend(_op_node(member) for member in members)
-            clusters.append(Cluster(row.id, _group_title(row), tuple(member.id for member in members)))
+            clusters.append(
+                Cluster(row.id, _group_title(row), tuple(member.id for member in members))
+            )
     edges = _edges(shape, home, names)
+    constants = {node.id: node for node in nodes if node.kind == "constant"}
+    edges = _repeated(edges, constants, arguments=len(nodes) > REPEAT_ABOVE)
+    copies = dict.fromkeys(
+        e.source for e in edges if "#" in e.source and op_id(e.source) in constants
+    )
+    nodes += [dataclasses.replace(constants[op_id(id)], id=id) for id in copies]
+    clusters = [_with_constants(cluster, edges, constants) for cluster in clusters]
     used = {edge.source for edge in edges} | {edge.target for edge in edges}
-    ends = [_end_node(id, stage) for id in sorted(used, key=shape.end_order) if id.startswith(("arg:", "out:"))]
+    ends = [
+        _end_node(id, stage)
+        for id in sorted(used, key=shape.end_order)
+        if id.startswith(("arg:", "out:"))
+    ]
     arguments = [node for node in ends if node.kind == "argument"]
     results = [node for node in ends if node.kind == "result"]
     known = {node.id for node in (*arguments, *nodes, *results)}
@@ -131,16 +153,19 @@ def plan_of(before: Stage, after: Stage, *, names: Sequence[str] = ()) -> Graph:
     graph = graph_of(before, names=names, collapse=False)
     shape = _Shape(after)
     clusters: list[Cluster] = list(graph.clusters)
-    ids = {node.id for node in graph.nodes}
+    constants = {node.id for node in graph.nodes if node.kind == "constant" and "#" not in node.id}
+    ids = {node.id for node in graph.nodes} - constants
     framed = {member for cluster in clusters for member in cluster.members}
     for row in shape.top:
         origins = [origin for member in shape.members(row.id) for origin in member.origins]
         members = tuple(dict.fromkeys(id for id in origins if id in ids and id not in framed))
         if len(members) > 1:
-            clusters.append(Cluster(f"plan:{row.id}", "will become one kernel", members, planned=True))
+            made = Cluster(f"plan:{row.id}", "will become one kernel", members, planned=True)
+            clusters.append(_with_constants(made, graph.edges, constants))
     refused = {pair: d.reason for d in after.decisions if not d.taken for pair in _pairs(d)}
     edges = [
-        Edge(e.source, e.target, e.label, refused.get((e.source, e.target), "")) for e in graph.edges
+        Edge(e.source, e.target, e.label, refused.get((e.source, e.target), ""))
+        for e in graph.edges
     ]
     return Graph(graph.nodes, tuple(edges), tuple(clusters))
 
@@ -152,7 +177,9 @@ def savings(before: Stage, after: Stage) -> dict[str, str]:
     saved: dict[str, str] = {}
     for row in shape.top:
         members = {origin for member in shape.members(row.id) for origin in member.origins}
-        inner = [id for id in members if id in sizes and consumers.get(id) and consumers[id] <= members]
+        inner = [
+            id for id in members if id in sizes and consumers.get(id) and consumers[id] <= members
+        ]
         traffic = sum(2 * sizes[id] for id in inner)
         launches_saved = len([id for id in members if id in sizes]) - 1
         if launches_saved > 0:
@@ -181,7 +208,9 @@ class _Shape:
             if row.name not in _CONTAINERS:
                 self.children.setdefault(self._parent(row), []).append(row)
         self.top = [row for row in self.children.get(None, []) if row.name not in _HIDDEN]
-        order = [operand for row in stage.ops for operand in row.operands if operand.startswith("arg:")]
+        order = [
+            operand for row in stage.ops for operand in row.operands if operand.startswith("arg:")
+        ]
         self._arguments = {id: index for index, id in enumerate(dict.fromkeys(order))}
 
     def _parent(self, row: OpRow) -> str | None:
@@ -240,9 +269,36 @@ def _edges(shape: _Shape, home: Mapping[str, str], names: Sequence[str]) -> list
     return list(edges.values())
 
 
+def _repeated(edges: Sequence[Edge], constants: Container[str], *, arguments: bool) -> list[Edge]:
+    """The edges with a constant of its own (``7#2``) for each reader; also arguments, if told so."""
+    seen: dict[str, int] = {}
+    made: list[Edge] = []
+    for edge in edges:
+        source = edge.source
+        if source in constants or (arguments and source.startswith("arg:")):
+            seen[source] = seen.get(source, 0) + 1
+            source = source if seen[source] == 1 else f"{source}#{seen[source]}"
+        made.append(Edge(source, edge.target, edge.label, edge.refused))
+    return made
+
+
+def _with_constants(cluster: Cluster, edges: Sequence[Edge], constants: Container[str]) -> Cluster:
+    """The frame with the constants that its ops read, and no others."""
+    members = [id for id in cluster.members if op_id(id) not in constants]
+    read = [e.source for e in edges if op_id(e.source) in constants and e.target in members]
+    return dataclasses.replace(cluster, members=tuple(dict.fromkeys((*members, *read))))
+
+
+def op_id(node_id: str) -> str:
+    """The id that a node stands for: a repeated argument or constant stands for the one."""
+    return node_id.partition("#")[0]
+
+
 def _op_node(row: OpRow) -> Node:
     if row.name == "wia.constant":
-        return Node(row.id, "constant", row.label, family=row.family, tooltip=f"constant {row.label}")
+        return Node(
+            row.id, "constant", row.label, family=row.family, tooltip=f"constant {row.label}"
+        )
     parts = [units.sizes_text(row.result_type)]
     if row.flops:
         parts.append(units.scaled(row.flops, "FLOP"))
@@ -253,8 +309,12 @@ def _op_node(row: OpRow) -> Node:
 
 def _group_node(row: OpRow, members: Sequence[OpRow], saved: str) -> Node:
     chips = tuple(Chip(member.id, member.label, member.family) for member in members)
-    subtitle = _lines(row, "").lstrip() + (f" · {units.scaled(row.flops, 'FLOP')}" if row.flops else "")
-    return Node(row.id, "group", _group_title(row), subtitle.strip(" ·"), "fusion", chips, saved, row.name)
+    subtitle = _lines(row, "").lstrip() + (
+        f" · {units.scaled(row.flops, 'FLOP')}" if row.flops else ""
+    )
+    return Node(
+        row.id, "group", _group_title(row), subtitle.strip(" ·"), "fusion", chips, saved, row.name
+    )
 
 
 def _group_title(row: OpRow) -> str:
@@ -270,7 +330,7 @@ def _lines(row: OpRow, lead: str) -> str:
 
 
 def _end_node(id: str, stage: Stage) -> Node:
-    kind, _, name = id.partition(":")
+    kind, _, name = op_id(id).partition(":")
     if kind == "arg":
         return Node(id, "argument", name, family="movement", tooltip=f"parameter {name}")
     return Node(id, "result", name, family="movement", tooltip=f"output {name}")

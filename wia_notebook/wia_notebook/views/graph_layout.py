@@ -43,7 +43,9 @@ class Box(NamedTuple):
 
     def holds(self, point: Point) -> bool:
         """Whether the point lies inside."""
-        return self.x <= point.x <= self.x + self.width and self.y <= point.y <= self.y + self.height
+        return (
+            self.x <= point.x <= self.x + self.width and self.y <= point.y <= self.y + self.height
+        )
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,9 @@ class _Placed:
     height: float
     boxes: dict[str, Box]
     rank: dict[str, int]
-    via: dict[tuple[str, str], list[Point]] = field(default_factory=dict[tuple[str, str], "list[Point]"])
+    via: dict[tuple[str, str], list[Point]] = field(
+        default_factory=dict[tuple[str, str], "list[Point]"]
+    )
 
 
 def layered_layout(graph: Graph) -> Layout:
@@ -83,7 +87,9 @@ def layered_layout(graph: Graph) -> Layout:
     sizes = {node.id: node_size(node) for node in graph.nodes if node.id not in home}
     for id, placed in inner.items():
         sizes[id] = (placed.width + 2 * FRAME_SIDE, placed.height + 2 * FRAME_TOP)
-    pairs = _unique((home.get(e.source, e.source), home.get(e.target, e.target)) for e in graph.edges)
+    pairs = _unique(
+        (home.get(e.source, e.source), home.get(e.target, e.target)) for e in graph.edges
+    )
     outer = _place(outer_ids, sizes, pairs)
     boxes: dict[str, Box] = {}
     for id, box in outer.boxes.items():
@@ -100,7 +106,9 @@ def layered_layout(graph: Graph) -> Layout:
 def _place_cluster(graph: Graph, cluster: Cluster) -> _Placed:
     members = set(cluster.members)
     nodes = {node.id: node for node in graph.nodes if node.id in members}
-    pairs = _unique((e.source, e.target) for e in graph.edges if e.source in members and e.target in members)
+    pairs = _unique(
+        (e.source, e.target) for e in graph.edges if e.source in members and e.target in members
+    )
     return _place(list(nodes), {id: node_size(node) for id, node in nodes.items()}, pairs)
 
 
@@ -170,7 +178,9 @@ def _ranks(ids: Sequence[str], pairs: Sequence[tuple[str, str]]) -> dict[str, in
     return rank
 
 
-def _order(rows: list[list[str]], up: Mapping[str, list[str]], down: Mapping[str, list[str]]) -> None:
+def _order(
+    rows: list[list[str]], up: Mapping[str, list[str]], down: Mapping[str, list[str]]
+) -> None:
     for sweep in range(8):
         downward = sweep % 2 == 0
         neighbours = up if downward else down
@@ -321,10 +331,18 @@ def _trimmed(
     ys = [v for b in (*boxes.values(), *frames.values()) for v in (b.y, b.y + b.height)]
     xs += [p.x for r in routes for p in r.points]
     for route in routes:
-        xs += [route.label.x, route.label.x + label_size(route.edge)[0]] if route.edge.label or route.edge.refused else []
+        xs += (
+            [route.label.x, route.label.x + label_size(route.edge)[0]]
+            if route.edge.label or route.edge.refused
+            else []
+        )
     dx, dy = MARGIN - min(xs, default=0), MARGIN - min(ys, default=0)
     moved = tuple(
-        Route(r.edge, tuple(Point(p.x + dx, p.y + dy) for p in r.points), Point(r.label.x + dx, r.label.y + dy))
+        Route(
+            r.edge,
+            tuple(Point(p.x + dx, p.y + dy) for p in r.points),
+            Point(r.label.x + dx, r.label.y + dy),
+        )
         for r in routes
     )
     return Layout(
@@ -340,7 +358,9 @@ def _unique(pairs: object) -> list[tuple[str, str]]:
     return [pair for pair in dict.fromkeys(pairs) if pair[0] != pair[1]]  # type: ignore[call-overload]
 
 
-def collapsed(layout: Layout, before: Graph, after: Graph, plan: Mapping[str, str]) -> Layout | None:
+def collapsed(
+    layout: Layout, before: Graph, after: Graph, plan: Mapping[str, str]
+) -> Layout | None:
     """``after`` in the places that ``before`` has, so that the eye sees only what changed.
 
     ``plan`` maps each node of ``after`` to a node or frame of ``before``; ``None`` where one
@@ -353,6 +373,9 @@ def collapsed(layout: Layout, before: Graph, after: Graph, plan: Mapping[str, st
         if box is None:
             return None
         boxes[node.id] = _group_box(node, box) if node.kind == "group" else box
+    placed = list(boxes.values())
+    if any(_overlap(a, b) for index, a in enumerate(placed) for b in placed[:index]):
+        return None
     home = {member: cluster.id for cluster in before.clusters for member in cluster.members}
     by_pair: dict[tuple[str, str], Route] = {}
     for route in layout.routes:
@@ -367,6 +390,11 @@ def collapsed(layout: Layout, before: Graph, after: Graph, plan: Mapping[str, st
         points = _clipped(old.points, boxes[edge.source], boxes[edge.target], others)
         routes.append(Route(edge, points, _label_place(points, edge)))
     return _trimmed(boxes, {}, routes)
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    across = a.x < b.x + b.width and b.x < a.x + a.width
+    return across and a.y < b.y + b.height and b.y < a.y + a.height
 
 
 def _group_box(node: Node, frame: Box) -> Box:

@@ -11,7 +11,10 @@ _WIDE = frozenset("mwMW@%")
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float:
     """Pixels that ``text`` takes at ``size``, for DejaVu Sans (the widest of the usual fonts)."""
-    em = sum(0.36 if c in _NARROW else 0.95 if c in _WIDE else 1.0 if ord(c) > 0x2E80 else 0.62 for c in text)
+    em = sum(
+        0.36 if c in _NARROW else 0.95 if c in _WIDE else 1.0 if ord(c) > 0x2E80 else 0.62
+        for c in text
+    )
     return em * size * (1.09 if bold else 1.0)
 
 
@@ -44,7 +47,9 @@ def node_size(node: Node) -> tuple[float, float]:
     rows = chip_rows(node)
     chips = max((sum(chip_width(c) + CHIP_GAP for c in row) for row in rows), default=0) + 26
     note = text_width(node.note, 10) + 24
-    height = 46 + len(rows) * (CHIP_HEIGHT + CHIP_GAP) + (16 if node.note or hidden_chips(node) else 2)
+    height = (
+        46 + len(rows) * (CHIP_HEIGHT + CHIP_GAP) + (16 if node.note or hidden_chips(node) else 2)
+    )
     return max(150.0, title, subtitle, chips, note), height
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from wia_notebook import theme
-from wia_notebook.views.graph import Cluster, Graph, Node
+from wia_notebook.views.graph import Cluster, Graph, Node, op_id
 from wia_notebook.views.graph_layout import Box, Layout, Route
 from wia_notebook.views.graph_measure import (
     CHIP_GAP,
@@ -101,7 +101,9 @@ def _frame_label(cluster: Cluster, box: Box) -> str:
 
 def _edge(route: Route) -> str:
     points = route.points
-    path = f"M{points[0].x:.1f} {points[0].y:.1f}C" + " ".join(f"{p.x:.1f} {p.y:.1f}" for p in points[1:])
+    path = f"M{points[0].x:.1f} {points[0].y:.1f}C" + " ".join(
+        f"{p.x:.1f} {p.y:.1f}" for p in points[1:]
+    )
     refused = route.edge.refused
     return (
         f'<g class="edge{" refused" if refused else ""}" data-from="{escape(route.edge.source, quote=True)}" '
@@ -139,8 +141,14 @@ def _head(route: Route) -> str:
 
 
 def _node(node: Node, box: Box) -> str:
-    kind = {"argument": "end", "result": "end out", "op": "node", "constant": "node constant", "group": "node group"}[node.kind]
-    op = f' data-op="{escape(node.id, quote=True)}"'
+    kind = {
+        "argument": "end",
+        "result": "end out",
+        "op": "node",
+        "constant": "node constant",
+        "group": "node group",
+    }[node.kind]
+    op = f' data-op="{escape(op_id(node.id), quote=True)}"'
     tooltip = f"<title>{escape(node.tooltip)}</title>" if node.tooltip else ""
     head = f'<g class="{kind} f-{node.family}"{op}>{tooltip}'
     if node.kind == "group":

@@ -25,7 +25,9 @@ def nest_of(stage: Stage) -> dict[str, Any]:
 def _boxes(
     row: OpRow, children: dict[str | None, list[OpRow]], lines: list[str], budget: list[int]
 ) -> list[dict[str, Any]]:
-    inner = [box for child in children.get(row.id, []) for box in _boxes(child, children, lines, budget)]
+    inner = [
+        box for child in children.get(row.id, []) for box in _boxes(child, children, lines, budget)
+    ]
     if row.name == "builtin.module":
         return inner
     if row.name != "func.func" and not row.name.startswith(_SHOWN):

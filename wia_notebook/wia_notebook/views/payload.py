@@ -7,6 +7,7 @@ from typing import Any
 
 from wia_compiler.base.record import OpRow, Stage
 from wia_compiler.base.source import Span
+
 from wia_notebook.views import (
     decisions,
     graph,
@@ -19,7 +20,10 @@ from wia_notebook.views import (
 )
 from wia_notebook.views.exhibit import Exhibit
 from wia_notebook.views.nest_html import nest_of
-from wia_notebook.views.stage_graphs import StagePictures, pictures
+from wia_notebook.views.stage_graphs import Picture, StagePictures
+
+MAX_LINES = 20_000
+"""Lines of one text that are sent; the record and the report have them all."""
 
 FORMAT_TITLES = {
     "llvm": "LLVM",
@@ -30,13 +34,14 @@ FORMAT_TITLES = {
 }
 
 
-def payload(exhibit: Exhibit, *, engine: str | None = None) -> dict[str, Any]:
+def payload(exhibit: Exhibit) -> dict[str, Any]:
     """Everything the explorer shows, JSON-ready."""
     trace = exhibit.trace
-    drawn = pictures(trace, exhibit.outputs, engine=engine)
+    drawn = exhibit.pictures
+    spans = _SpanTable()
     befores = [None, *trace.stages[:-1]]
     stages = [
-        _stage(stage, step, drawn.get(stage.name), before)
+        _stage(stage, step, drawn.get(stage.name), before, spans)
         for stage, step, before in zip(trace.stages, ribbon.steps(trace), befores, strict=True)
     ]
     return {
@@ -49,15 +54,20 @@ def payload(exhibit: Exhibit, *, engine: str | None = None) -> dict[str, Any]:
         "hint": exhibit.hint,
         "source": trace.source,
         "stages": stages,
-        "assembly": _assembly(exhibit),
+        "assembly": _assembly(exhibit, spans),
         "opcodes": _explanations(exhibit),
         "resources": resources_payload(exhibit.resources),
         "roofline": roofline_payload(exhibit.roofline),
+        "spans": spans.rows,
     }
 
 
 def _stage(
-    stage: Stage, step: ribbon.Step, drawn: StagePictures | None, before: Stage | None
+    stage: Stage,
+    step: ribbon.Step,
+    drawn: StagePictures | None,
+    before: Stage | None,
+    spans: _SpanTable,
 ) -> dict[str, Any]:
     """A stage that changed nothing names the one before it instead of repeating it."""
     table = decisions.decision_table(stage.decisions)
@@ -79,10 +89,12 @@ def _stage(
     }
     if before is not None and not stage.changed and stage.text == before.text:
         return made | {"same": before.name}
+    # Below the mid level a table of ops tells no more than the lines do.
+    rows = stage.ops if stage.level in ("source", "high", "mid") else ()
     made |= {
-        "text": stage.text,
-        "ops": [_op(row) for row in stage.ops],
-        "lines": _lines(stage.line_spans),
+        "text": _cut(stage.text),
+        "ops": [_op(row, spans) for row in rows],
+        "lines": spans.runs(stage.line_spans),
     }
     if drawn is not None:
         made["graph"] = _picture(drawn.graph, stage)
@@ -93,7 +105,7 @@ def _stage(
     return made
 
 
-def _picture(picture: Any, stage: Stage) -> dict[str, Any]:
+def _picture(picture: Picture, stage: Stage) -> dict[str, Any]:
     made: dict[str, Any] = {"svg": picture.svg, "counts": picture.counts}
     if picture.note:
         made["note"] = picture.note
@@ -101,7 +113,7 @@ def _picture(picture: Any, stage: Stage) -> dict[str, Any]:
     return made
 
 
-def _op(row: OpRow) -> list[Any]:
+def _op(row: OpRow, spans: _SpanTable) -> list[Any]:
     """[id, name, label, family, type, spans, origins, parent, line, flops, bytes, operands]"""
     return [
         row.id,
@@ -109,7 +121,7 @@ def _op(row: OpRow) -> list[Any]:
         row.label,
         row.family,
         units.type_text(row.result_type),
-        [list(span) for span in row.spans],
+        [spans.index(span) for span in row.spans],
         row.origins,
         row.parent,
         row.line,
@@ -119,11 +131,45 @@ def _op(row: OpRow) -> list[Any]:
     ]
 
 
-def _lines(line_spans: Mapping[int, Sequence[Span]]) -> dict[str, list[list[int]]]:
-    return {str(line): [list(span) for span in spans] for line, spans in line_spans.items() if spans}
+class _SpanTable:
+    """Source spans by number: a listing of many lines names few of them."""
+
+    def __init__(self) -> None:
+        self.rows: list[Span] = []
+        self._numbers: dict[Span, int] = {}
+        self._lists: dict[Sequence[Span], list[int]] = {}
+
+    def index(self, span: Span) -> int:
+        """The number of a span."""
+        number = self._numbers.setdefault(span, len(self.rows))
+        if number == len(self.rows):
+            self.rows.append(span)
+        return number
+
+    def runs(self, line_spans: Mapping[int, Sequence[Span]]) -> list[tuple[int, int, list[int]]]:
+        """(first line, last line, span numbers) of lines that follow each other and share spans."""
+        made: list[tuple[int, int, list[int]]] = []
+        for line in sorted(line_spans):
+            spans = line_spans[line]
+            numbers = self._lists.get(spans)
+            if numbers is None:
+                numbers = self._lists[spans] = [self.index(span) for span in spans]
+            if made and made[-1][1] == line - 1 and made[-1][2] == numbers:
+                made[-1] = (made[-1][0], line, numbers)
+            elif numbers:
+                made.append((line, line, numbers))
+        return made
 
 
-def _assembly(exhibit: Exhibit) -> list[dict[str, Any]]:
+def _cut(text: str) -> str:
+    lines = text.split("\n", MAX_LINES)
+    if len(lines) <= MAX_LINES:
+        return text
+    left = lines.pop().count("\n") + 1
+    return "\n".join([*lines, f"… {left} more lines: export JSON or report.html to see them"])
+
+
+def _assembly(exhibit: Exhibit, spans: _SpanTable) -> list[dict[str, Any]]:
     """One pane for each format; a text that a stage already holds is named, not sent again."""
     stages = {stage.name: stage for stage in exhibit.trace.stages}
     panes: list[dict[str, Any]] = []
@@ -138,8 +184,8 @@ def _assembly(exhibit: Exhibit) -> list[dict[str, Any]]:
         if stage is not None and stage.text == text:
             pane["stage"] = name
         else:
-            pane["text"] = text
-            pane["lines"] = _lines(stage.line_spans) if stage is not None else {}
+            pane["text"] = _cut(text)
+            pane["lines"] = spans.runs(stage.line_spans) if stage is not None else []
         panes.append(pane)
     return panes
 
@@ -148,7 +194,7 @@ def _explanations(exhibit: Exhibit) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for name, text in exhibit.assembly.items():
         if name in opcodes.WORDS:
-            used = {highlight.opcode(name, line) for line in text.splitlines()[:20000]}
+            used = {highlight.opcode(name, line) for line in text.splitlines()[:5000]}
             found[name] = opcodes.explanations(name, sorted(used - {""}))
     return found
 
@@ -158,7 +204,13 @@ def resources_payload(values: Mapping[str, Any]) -> dict[str, Any]:
     head, cells = resources.entry_table(values)
     return {
         "gauges": [
-            {"label": g.label, "value": g.value, "of": g.of, "fraction": g.fraction, "warning": g.warning}
+            {
+                "label": g.label,
+                "value": g.value,
+                "of": g.of,
+                "fraction": g.fraction,
+                "warning": g.warning,
+            }
             for g in resources.gauges(values)
         ],
         "rows": resources.rows(values),

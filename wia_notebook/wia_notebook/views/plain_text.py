@@ -34,6 +34,7 @@ def columns(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows with each column as wide as its widest cell."""
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     return [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        "  "
+        + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]

@@ -31,7 +31,12 @@ def gauges(resources: Mapping[str, Any]) -> list[Gauge]:
     registers = resources.get("registers")
     if registers is not None:
         shown.append(
-            Gauge("Registers per thread", str(registers), f"of {MAX_REGISTERS}", registers / MAX_REGISTERS)
+            Gauge(
+                "Registers per thread",
+                str(registers),
+                f"of {MAX_REGISTERS}",
+                registers / MAX_REGISTERS,
+            )
         )
     shared = resources.get("shared_bytes")
     if shared is not None:
@@ -51,7 +56,14 @@ def gauges(resources: Mapping[str, Any]) -> list[Gauge]:
     return shown
 
 
-_GAUGED = {"registers", "shared_bytes", "occupancy", "occupancy_limiter", "spill_store_bytes", "spill_load_bytes"}  # fmt: skip
+_GAUGED = {
+    "registers",
+    "shared_bytes",
+    "occupancy",
+    "occupancy_limiter",
+    "spill_store_bytes",
+    "spill_load_bytes",
+}
 
 
 def rows(resources: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -70,7 +82,9 @@ def entry_table(resources: Mapping[str, Any]) -> tuple[list[str], list[list[str]
     keys = list(dict.fromkeys(flat))
     if not entries or not keys:
         return [], []
-    cells = [[name, *(value_text(k, row.get(k, "–")) for k in keys)] for name, row in entries.items()]
+    cells = [
+        [name, *(value_text(k, row.get(k, "–")) for k in keys)] for name, row in entries.items()
+    ]
     return ["kernel", *(key.replace("_", " ") for key in keys)], cells
 
 
@@ -95,5 +109,7 @@ def resources_html(resources: Mapping[str, Any]) -> str:
     if not cells:
         return f"<table>{body}</table>"
     titles = "".join(f"<th>{escape(title)}</th>" for title in head)
-    table = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in cells)
+    table = "".join(
+        "<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in cells
+    )
     return f"<table>{body}</table><table><tr>{titles}</tr>{table}</table>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wia_compiler.base.record import Stage, Trace
+
 from wia_notebook.views import units
 
 _TITLES = {

@@ -169,7 +169,9 @@ def _roofs(roofline: Roofline, axes: _Axes) -> list[str]:
         share = 0.1 + 0.16 * (index % 3)
         at_x, at_y = x0 + (x1 - x0) * share, y0 + (y1 - y0) * share
         label = _text(0, -5, ceiling.label, "start")
-        parts.append(f'<g transform="translate({at_x:.1f} {at_y:.1f}) rotate({angle:.1f})">{label}</g>')
+        parts.append(
+            f'<g transform="translate({at_x:.1f} {at_y:.1f}) rotate({angle:.1f})">{label}</g>'
+        )
     for ceiling in (c for c in roofline.ceilings if c.kind == "compute"):
         ridge = ceiling.value / slope.value if slope is not None else left
         x0, y = axes.x(min(max(left, ridge), right)), axes.y(ceiling.value)
@@ -188,19 +190,29 @@ def _points(roofline: Roofline, axes: _Axes) -> list[str]:
     places = [(axes.x(p.intensity), axes.y(p.rate)) for p in shown]
     parts: list[str] = []
     if len(places) > 1:
-        parts.append('<path class="trail" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in places) + '"/>')
+        parts.append(
+            '<path class="trail" d="M' + "L".join(f"{x:.1f} {y:.1f}" for x, y in places) + '"/>'
+        )
     for index, (point, (x, y)) in enumerate(zip(shown, places, strict=True)):
         now = index == len(shown) - 1
         if point.rate_low > 0 and point.rate_high > point.rate_low:
             low, high = axes.y(point.rate_low), axes.y(point.rate_high)
-            parts.append(f'<line class="spread" x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>')
+            parts.append(
+                f'<line class="spread" x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>'
+            )
         if now:
-            parts.append(f'<line class="drop" x1="{x:.1f}" x2="{x:.1f}" y1="{y:.1f}" y2="{HEIGHT - BOTTOM}"/>')
+            parts.append(
+                f'<line class="drop" x1="{x:.1f}" x2="{x:.1f}" y1="{y:.1f}" y2="{HEIGHT - BOTTOM}"/>'
+            )
         kind, radius = ("point now", 6) if now else ("point", 4)
         words = point_words(point)
-        parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{escape(words)}</title></circle>')
+        parts.append(
+            f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{escape(words)}</title></circle>'
+        )
         anchor, dx = ("end", -10) if x > WIDTH * 0.62 else ("start", 10)
-        parts.append(_text(x + dx, y + 15, words if now else point.label, anchor, "now-label" if now else ""))
+        parts.append(
+            _text(x + dx, y + 15, words if now else point.label, anchor, "now-label" if now else "")
+        )
     return parts
 
 
@@ -222,45 +234,68 @@ def roofline_figure(roofline: Roofline) -> dict[str, Any]:
     roof = roofline.main("compute")
     top = roof.value if roof is not None else 10**axes.y1
     traces: list[dict[str, Any]] = []
+    notes: list[dict[str, Any]] = []
     for ceiling in sorted(roofline.ceilings, key=lambda c: (c.kind, c.value)):
         if ceiling.kind == "memory":
-            ridge = min(right, top / ceiling.value)
-            x, y = [left, ridge], [left * ceiling.value, ridge * ceiling.value]
+            start, end = left, min(right, top / ceiling.value)
+            x, y = [start, end], [start * ceiling.value, end * ceiling.value]
+            notes.append(_note(ceiling.label, x[0], y[0], "left"))
         else:
             x, y = [left, right], [ceiling.value, ceiling.value]
+            notes.append(_note(ceiling.label, x[1], y[1], "right"))
+        main = ceiling is roofline.main(ceiling.kind)
+        line = {"color": theme.LIGHT["accent"], "width": 2.5 if main else 1.2}
         traces.append(
             _trace("lines", ceiling.label, x, y)
             | {
-                "line": {"color": theme.LIGHT["accent"], "width": 2, "dash": "solid" if ceiling is roofline.main(ceiling.kind) else "dash"},
+                "line": line | {"dash": "solid" if main else "dash"},
                 "hovertemplate": f"{escape(ceiling.label)}<br>{escape(ceiling.source)}<extra></extra>",
             }
         )
     for point in roofline.points:
-        error = {
-            "type": "data",
-            "symmetric": False,
-            "array": [max(0.0, point.rate_high - point.rate)],
-            "arrayminus": [max(0.0, point.rate - point.rate_low) if point.rate_low else 0.0],
-        }
         traces.append(
-            _trace("markers", point_words(point), [point.intensity], [point.rate])
-            | {"marker": {"color": theme.LIGHT["fusion"], "size": 11}, "error_y": error}
+            _trace("markers", point_words(point), [point.intensity], [point.rate]) | _marker(point)
         )
-    axis = {"type": "log", "gridcolor": "rgba(128,128,128,.25)", "zeroline": False}
+        notes.append(
+            _note(point_words(point), point.intensity, point.rate, "right")
+            | {"yanchor": "top", "yshift": -8}
+        )
+    axis = {"type": "log", "gridcolor": "rgba(128,128,128,.25)", "zeroline": False, "dtick": 1}
     layout: Mapping[str, Any] = {
         "title": {"text": escape(f"{roofline.kernel}: {roofline.headline}")},
         "height": 420,
         "autosize": True,
+        "showlegend": False,
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"color": "#7b8494"},
-        "margin": {"l": 64, "r": 20, "t": 48, "b": 100},
-        "legend": {"orientation": "h", "y": -0.28},
-        "xaxis": axis | {"title": {"text": "FLOP per byte"}, "dtick": 1},
-        "yaxis": axis | {"title": {"text": "FLOP/s"}, "tickformat": "~s", "dtick": 1},
+        "margin": {"l": 64, "r": 20, "t": 48, "b": 52},
+        "xaxis": axis | {"title": {"text": "FLOP per byte"}, "range": [axes.x0, axes.x1]},
+        "yaxis": axis
+        | {"title": {"text": "FLOP/s"}, "tickformat": "~s", "range": [axes.y0, axes.y1]},
+        "annotations": notes,
     }
     # Not "responsive": JupyterLab resizes figures itself, and both together collapse the height.
     return {"data": traces, "layout": layout, "config": {}}
+
+
+def _marker(point: Point) -> dict[str, Any]:
+    """The point's look, with the spread of its samples."""
+    above = max(0.0, point.rate_high - point.rate)
+    below = max(0.0, point.rate - point.rate_low) if point.rate_low else 0.0
+    spread = {"type": "data", "symmetric": False, "array": [above], "arrayminus": [below]}
+    marker = {"color": theme.LIGHT["fusion"], "size": 12}
+    return {
+        "marker": marker,
+        "error_y": spread,
+        "hovertemplate": f"{escape(point_words(point))}<extra></extra>",
+    }
+
+
+def _note(text: str, x: float, y: float, anchor: str) -> dict[str, Any]:
+    """Words at a place of the figure; its log axes take the logarithm."""
+    place = {"x": math.log10(x), "y": math.log10(y), "xanchor": anchor, "yanchor": "bottom"}
+    return place | {"text": escape(text), "showarrow": False, "font": {"size": 11}}
 
 
 def _trace(mode: str, name: str, x: list[float], y: list[float]) -> dict[str, Any]:

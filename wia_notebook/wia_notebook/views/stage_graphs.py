@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from wia_compiler.base.record import Stage, Trace
+
 from wia_notebook.views import graph as graphs
 from wia_notebook.views import graph_engine, graph_svg, units
 from wia_notebook.views.graph import Graph
@@ -30,7 +31,9 @@ class StagePictures:
     plan: Picture | None = None
 
 
-def pictures(trace: Trace, outputs: Sequence[str], *, engine: str | None = None) -> dict[str, StagePictures]:
+def pictures(
+    trace: Trace, outputs: Sequence[str], *, engine: str | None = None
+) -> dict[str, StagePictures]:
     """The pictures of every stage that has a data-flow graph, by stage name.
 
     All graphs of a record are placed in one call of the engine; equal graphs are drawn once.
@@ -42,14 +45,16 @@ def pictures(trace: Trace, outputs: Sequence[str], *, engine: str | None = None)
             jobs[stage.name] = (stage, *_graphs(previous, stage, outputs))
             previous = stage
     wanted = [g for _, g, plan in jobs.values() for g in (g, plan) if g is not None]
-    small = [g for g in dict.fromkeys(wanted) if len(g.nodes) <= graphs.MAX_NODES]
+    small = [g for g in dict.fromkeys(wanted) if _count(g) <= graphs.MAX_NODES]
     layouts = dict(zip(small, graph_engine.place(small, engine=engine), strict=True))
     drawn: dict[str, StagePictures] = {}
     before: Stage | None = None
     for name, (stage, graph, plan) in jobs.items():
         layout = layouts.get(graph)
         if plan is not None and before is not None and plan in layouts:
-            layout = collapsed(layouts[plan], plan, graph, _places(before, stage, graph, plan)) or layout
+            layout = (
+                collapsed(layouts[plan], plan, graph, _places(before, stage, graph, plan)) or layout
+            )
         picture = _picture(trace, stage, graph, layout)
         drawn[name] = StagePictures(
             picture,
@@ -61,13 +66,25 @@ def pictures(trace: Trace, outputs: Sequence[str], *, engine: str | None = None)
     return drawn
 
 
+def _count(graph: Graph) -> int:
+    """The ops and groups of a graph."""
+    return sum(1 for node in graph.nodes if node.kind not in ("argument", "result"))
+
+
 def groups_of(stage: Stage) -> set[str]:
     """Ids of the stage's fused groups."""
     return {row.id for row in stage.ops if row.family == "fusion"}
 
 
-def _graphs(before: Stage | None, stage: Stage, outputs: Sequence[str]) -> tuple[Graph, Graph | None]:
-    fuses = before is not None and stage.changed and bool(stage.decisions) and bool(groups_of(stage) or any(not d.taken for d in stage.decisions))
+def _graphs(
+    before: Stage | None, stage: Stage, outputs: Sequence[str]
+) -> tuple[Graph, Graph | None]:
+    fuses = (
+        before is not None
+        and stage.changed
+        and bool(stage.decisions)
+        and bool(groups_of(stage) or any(not d.taken for d in stage.decisions))
+    )
     opened = before is not None and bool(groups_of(before)) and not stage.decisions
     if not fuses or before is None:
         return graphs.graph_of(stage, names=outputs, collapse=not opened), None
@@ -99,7 +116,7 @@ def _picture(trace: Trace, stage: Stage, graph: Graph, layout: Layout | None) ->
     visible = ops - len(groups_of(stage))
     counts = f"{units.plural(visible, 'op')} · {units.plural(kernels, 'launch')}"
     if layout is None:
-        note = f"{len(graph.nodes)} nodes are more than a picture can show ({graphs.MAX_NODES}); the table lists them"
+        note = f"{_count(graph)} ops are more than a picture can show ({graphs.MAX_NODES}); the table lists them"
         return Picture("", graph_engine.dot_text(graph, trace.kernel), counts, note)
     title = f"data flow of {trace.kernel} at stage {stage.name}"
     svg = graph_svg.draw(graph, layout, title=title)

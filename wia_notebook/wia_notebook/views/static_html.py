@@ -11,6 +11,7 @@ from collections.abc import Callable
 from html import escape
 
 from wia_compiler.base.record import Stage
+
 from wia_notebook import theme
 from wia_notebook.views import (
     decisions,
@@ -22,7 +23,7 @@ from wia_notebook.views import (
     text_diff,
 )
 from wia_notebook.views.exhibit import Exhibit
-from wia_notebook.views.stage_graphs import Picture, StagePictures, pictures
+from wia_notebook.views.stage_graphs import Picture, StagePictures
 
 Show = Callable[[Picture, str], str]
 """How a picture with its words becomes HTML."""
@@ -31,9 +32,9 @@ MAX_LINES = 160
 """Lines of one text in a notebook's output; the report has them all."""
 
 
-def static_html(exhibit: Exhibit, *, engine: str | None = None) -> str:
+def static_html(exhibit: Exhibit) -> str:
     """The twin that stands in the saved notebook beside the widget."""
-    drawn = pictures(exhibit.trace, exhibit.outputs, engine=engine)
+    drawn = exhibit.pictures
     parts = [_head(exhibit), stage_table(exhibit), *_fusion(exhibit, drawn, image)]
     if exhibit.roofline is not None:
         parts.append(roofline_html(exhibit.roofline))
@@ -47,10 +48,10 @@ def static_html(exhibit: Exhibit, *, engine: str | None = None) -> str:
     return f'<div class="wia-static">{"".join(parts)}</div>'
 
 
-def report_html(exhibit: Exhibit, *, engine: str | None = None) -> str:
+def report_html(exhibit: Exhibit) -> str:
     """One self-contained file: every stage in full, coloured, with what it changed."""
     trace = exhibit.trace
-    drawn = pictures(trace, exhibit.outputs, engine=engine)
+    drawn = exhibit.pictures
     body = [_head(exhibit), f"<h2>Source</h2>{_listing('wia', trace.source)}"]
     body += ["<h2>Pipeline</h2>", stage_table(exhibit), *_fusion(exhibit, drawn, _inline)]
     if exhibit.roofline is not None:
@@ -172,12 +173,16 @@ def _details(title: str, language: str, text: str, limit: int | None, *, colours
     shown = lines if limit is None else lines[:limit]
     left = len(lines) - len(shown)
     note = f"\n⋯ {left} more lines; the report has them all" if left else ""
-    inside = "\n".join(highlight.html(language, line) if colours else escape(line) for line in shown)
+    inside = "\n".join(
+        highlight.html(language, line) if colours else escape(line) for line in shown
+    )
     return _fold(f"{title} · {len(lines)} lines", f"<pre>{inside}{note}</pre>")
 
 
 def _listing(language: str, text: str) -> str:
-    return "<pre>" + "\n".join(highlight.html(language, line) for line in text.splitlines()) + "</pre>"
+    return (
+        "<pre>" + "\n".join(highlight.html(language, line) for line in text.splitlines()) + "</pre>"
+    )
 
 
 def _fold(title: str, inside: str) -> str:

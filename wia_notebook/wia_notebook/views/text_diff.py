@@ -29,7 +29,10 @@ def same_but_for_numbers(line: str) -> str:
 def diff_lines(before: str, after: str) -> list[DiffLine]:
     """The rows of a line diff; lines that differ in value numbers alone count as the same."""
     old, new = before.splitlines(), after.splitlines()
-    keys = [same_but_for_numbers(line) for line in old], [same_but_for_numbers(line) for line in new]
+    keys = (
+        [same_but_for_numbers(line) for line in old],
+        [same_but_for_numbers(line) for line in new],
+    )
     matcher = difflib.SequenceMatcher(None, *keys, autojunk=len(old) + len(new) > 2000)
     rows: list[DiffLine] = []
     for tag, a0, a1, b0, b1 in matcher.get_opcodes():

@@ -36,12 +36,20 @@ def number(value: float | int | str | bool) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, int):
-        return f"{value:,}".replace(",", "\u202f") if abs(value) < 10**7 else scaled(value, "").strip()
+        return (
+            f"{value:,}".replace(",", "\u202f") if abs(value) < 10**7 else scaled(value, "").strip()
+        )
     if value != value or value in (float("inf"), float("-inf")):
         return {float("inf"): "∞", float("-inf"): "−∞"}.get(value, "–")
     if abs(value) >= 10000:
         return scaled(value, "").strip() if abs(value) < 1e15 else f"{value:.3g}"
-    return f"{value:.2f}" if 0.01 <= abs(value) < 100 else f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return (
+        f"{value:.2f}"
+        if 0.01 <= abs(value) < 100
+        else f"{value:.0f}"
+        if abs(value) >= 100
+        else f"{value:.3g}"
+    )
 
 
 def type_text(type_name: str) -> str:
@@ -67,7 +75,13 @@ def plural(count: int, noun: str) -> str:
 
 def _digits(value: float) -> str:
     magnitude = abs(value)
-    text = f"{value:.0f}" if magnitude >= 99.95 else f"{value:.1f}" if magnitude >= 9.995 else f"{value:.2f}"
+    text = (
+        f"{value:.0f}"
+        if magnitude >= 99.95
+        else f"{value:.1f}"
+        if magnitude >= 9.995
+        else f"{value:.2f}"
+    )
     if magnitude < 9.995 and "." in text:
         text = text.rstrip("0").rstrip(".")
     return text.removesuffix(".0")

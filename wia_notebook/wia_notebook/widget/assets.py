@@ -50,7 +50,9 @@ def _module(name: str, text: str) -> str:
     body = _COMMENT.sub("", _EXPORT.sub("", _IMPORT.sub("", text)))
     if name == "explorer":
         return body
-    return f"const {{{', '.join(names)}}} = (() => {{\n{body}return {{{', '.join(names)}}};\n}})();\n"
+    return (
+        f"const {{{', '.join(names)}}} = (() => {{\n{body}return {{{', '.join(names)}}};\n}})();\n"
+    )
 
 
 def _names(line: str) -> list[str]:

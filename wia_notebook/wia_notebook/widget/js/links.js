@@ -4,9 +4,20 @@ export const ID = 0, NAME = 1, LABEL = 2, FAMILY = 3, TYPE = 4, SPANS = 5, ORIGI
 const NOTHING = { lines: new Set(), ops: new Map(), spans: [] };
 
 // Stages that changed nothing name the stage before; here they become whole again.
+// Spans, which are sent once and named by number, stand in place of their numbers again.
 export function whole(data) {
   const stages = [];
-  for (const stage of data.stages) {
+  const lines = (runs) => {
+    const map = {};
+    for (const [from, to, numbers] of runs) {
+      const spans = numbers.map((number) => data.spans[number]);
+      for (let line = from; line <= to; line++) map[line] = spans;
+    }
+    return map;
+  };
+  const row = (op) => op.map((value, index) => (index === SPANS ? value.map((number) => data.spans[number]) : value));
+  for (const sent of data.stages) {
+    const stage = sent.same ? sent : { ...sent, ops: sent.ops.map(row), lines: lines(sent.lines) };
     const before = stage.same && stages.find((other) => other.name === stage.same);
     if (!before) stages.push(stage);
     else {
@@ -14,7 +25,8 @@ export function whole(data) {
       stages.push({ ...before, plan: undefined, ...stage, ops });
     }
   }
-  return { ...data, stages };
+  const assembly = data.assembly.map((pane) => (pane.lines ? { ...pane, lines: lines(pane.lines) } : pane));
+  return { ...data, stages, assembly };
 }
 
 export function makeLinks(data) {
