@@ -65,7 +65,9 @@ def test_f64_is_rounded_once(mlir: str, kind: type, bits: int) -> None:
     mantissa = 1 + (random.integers(0, 2 ** (bits - 1), 3000) + 0.5) * 2.0 ** (1 - bits)
     scale = np.exp2(random.integers(-30, 15, 3000))
     nudge = random.choice([-1, 0, 1], 3000) * 2.0**-50
-    x = np.concatenate([(mantissa + nudge) * scale, [np.inf, -np.inf, np.nan, 1e300, -1e-300, 0, -0.0]])
+    x = np.concatenate(
+        [(mantissa + nudge) * scale, [np.inf, -np.inf, np.nan, 1e300, -1e-300, 0, -0.0]]
+    )
     run = elementwise(f"%y = arith.truncf %x0 : f64 to {mlir}", ["f64"], mlir, count=x.size)
     found = run(x, dtype=kind).astype(np.float64)
     if kind is np.float16:
@@ -87,9 +89,7 @@ def test_floats_to_integers_saturate_and_nan_is_zero(integer: str, float_: str) 
     kinds = {"f32": np.float32, "f64": np.float64}
     ends = np.iinfo(f"int{integer[1:]}")
     x = np.array([np.nan, np.inf, -np.inf, 1e30, -1e30, 3.9, -3.9, 0.0], kinds[float_])
-    run = elementwise(
-        f"%y = arith.fptosi %x0 : {float_} to {integer}", [float_], integer, count=8
-    )
+    run = elementwise(f"%y = arith.fptosi %x0 : {float_} to {integer}", [float_], integer, count=8)
     expected = [0, ends.max, ends.min, ends.max, ends.min, 3, -3, 0]
     assert run(x, dtype=ends.dtype).tolist() == expected
 
@@ -247,7 +247,10 @@ GPU = """
 def test_gpu_modules() -> None:
     emitted = emit(GPU, nvptx_options(), Source("…", "cell"))
     assert "@s = internal addrspace(3) global [64 x float] poison" in emitted.text
-    assert 'define ptx_kernel void @k(ptr addrspace(1) noalias noundef align 4 %a) "nvvm.maxntid"="64"' in emitted.text
+    assert (
+        'define ptx_kernel void @k(ptr addrspace(1) noalias noundef align 4 %a) "nvvm.maxntid"="64"'
+        in emitted.text
+    )
     assert "@host" not in emitted.text
     request = CodeRequest(emitted.text, nvptx_options().triple, "sm_80")
     ptx = shared_worker().generate(request).assembly
@@ -258,9 +261,15 @@ def test_gpu_modules() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("func.func @f(%x: f32) -> f32 { %y = math.exp %x : f32\n func.return %y : f32 }", "math.exp"),
+        (
+            "func.func @f(%x: f32) -> f32 { %y = math.exp %x : f32\n func.return %y : f32 }",
+            "math.exp",
+        ),
         ("func.func @f() { %a = memref.alloc() : memref<4xf32>\n func.return }", "main memory"),
-        ("func.func @f(%a: memref<4xf32, strided<[?]>>, %i: index) { %x = memref.load %a[%i] : memref<4xf32, strided<[?]>>\n func.return }", "leaves strides open"),
+        (
+            "func.func @f(%a: memref<4xf32, strided<[?]>>, %i: index) { %x = memref.load %a[%i] : memref<4xf32, strided<[?]>>\n func.return }",
+            "leaves strides open",
+        ),
     ],
 )
 def test_what_has_no_llvm_form_is_named(text: str, message: str) -> None:

@@ -96,7 +96,11 @@ HARD = (
     (6381956970095103 * 2.0**797, "1.0", "-4.68716592425462761112258280196e-19"),
     (1e22, "-0.852200849767188801772705893753", "0.523214785395138945497594473385"),
     (2.0**1000, "-0.159201703086242438240048630821", "0.987246077598913484239901796329"),
-    (1.7976931348623157e308, "0.00496195478918406179050267119707", "-0.999987689426559937464870066307"),
+    (
+        1.7976931348623157e308,
+        "0.00496195478918406179050267119707",
+        "-0.999987689426559937464870066307",
+    ),
     (355.0, "-0.0000301443533594884492143302800087", "-0.999999999545658980165935841693"),
     (91.106186954104, "-1.23796127317671540003013429312e-18", "-1.0"),
     (22743.560015663308, "-1.0", "-1.80987382001350778582907866776e-16"),
@@ -157,11 +161,26 @@ def test_largest_error_of_pow(dtype: str, bound: float) -> None:
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_limits_of_pow_are_those_of_c(dtype: str) -> None:
-    some = [0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, math.inf, -math.inf, math.nan, 1e-45, 1e30, 2.5]
+    some = [
+        0.0,
+        -0.0,
+        1,
+        -1,
+        2,
+        -2,
+        0.5,
+        -0.5,
+        3,
+        -3,
+        math.inf,
+        -math.inf,
+        math.nan,
+        1e-45,
+        1e30,
+        2.5,
+    ]
     x, y = (each.ravel().astype(DTYPES[dtype]) for each in np.meshgrid(some, some))
-    run = elementwise(
-        f"%y = math.powf %x0, %x1 : {dtype}", [dtype] * 2, dtype, count=x.size
-    )
+    run = elementwise(f"%y = math.powf %x0, %x1 : {dtype}", [dtype] * 2, dtype, count=x.size)
     found = run(x, y, dtype=DTYPES[dtype])
     with np.errstate(all="ignore"):
         expected = np.power(x.astype(np.float64), y.astype(np.float64)).astype(DTYPES[dtype])
@@ -204,5 +223,3 @@ def test_half_precision_is_refused() -> None:
     module = parse_ir("func.func @f(%x: f16) { %y = math.exp %x : f16\n func.return }")
     with pytest.raises(TypeError, match="expected f32 or f64"):
         expand_math(module)
-
-

@@ -67,9 +67,7 @@ def test_text_that_does_not_parse_says_where_and_how_to_repeat_it(worker: Worker
     assert "add:" in worker.generate(request(ADD)).assembly
 
 
-def test_an_abort_ends_the_worker_only(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_abort_ends_the_worker_only(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     worker.generate(request(ADD))
     before = worker.process_id
     monkeypatch.setattr(worker_module, "check_names", lambda text, triple: None)
