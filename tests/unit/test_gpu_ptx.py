@@ -204,6 +204,33 @@ def test_without_ptxas_the_ptx_is_there(monkeypatch):
     assert compiled.artifact.resources["threads_per_block"] == 256
 
 
+@needs_ptxas
+def test_without_nvdisasm_the_resources_are_there(monkeypatch):
+    find = tools.find_tool
+    monkeypatch.setattr(emit, "find_tool", lambda name: find(name) if name == "ptxas" else None)
+    compiled = build(MATMUL, arrays(((9, 9), (9, 9))), "sm_90", with_sass=True)
+    assert "sass" not in compiled.artifact.assembly
+    assert compiled.artifact.resources["registers"] > 0
+    assert compiled.artifact.resources["missing"].startswith("SASS needs nvdisasm: pip install")
+
+
+@needs_ptxas
+def test_code_size_is_that_of_the_sass():
+    compiled = build(MATMUL, arrays(((9, 9), (9, 9))), "sm_90", with_sass=True)
+    resources, sass = compiled.artifact.resources, compiled.artifact.assembly["sass"]
+    assert resources["instructions"] == sass.count(";\n")
+    assert resources["code_bytes"] == 16 * resources["instructions"]
+    last = int(re.findall(r"/\*([0-9a-f]{4,})\*/", sass)[-1], 16)
+    assert last + 16 == resources["code_bytes"]
+
+
+def test_a_matrix_times_a_vector_folds_in_warps():
+    for shapes in (((300, 1000), (1000,)), ((1000,), (1000, 30))):
+        ptx = ptx_of(MATMUL, *shapes)
+        assert count(ptx, r"shfl\.sync\.bfly\.b32") == 5
+        assert count(ptx, r"bar\.sync") == 0
+
+
 def test_targets():
     assert "gpu:sm_90" in targets() and "gpu:sm_120" in targets()
     assert make_target("gpu").name == "gpu:sm_90"

@@ -13,8 +13,8 @@ from xdsl.dialects.func import FuncOp
 from wia_compiler.backends.gpu.architecture import Architecture
 from wia_compiler.backends.gpu.launch import plan_of
 from wia_compiler.backends.gpu.resources import resources_of
-from wia_compiler.backends.gpu.sass import parse_sass
-from wia_compiler.backends.gpu.tools import assemble, disassemble, find_tool
+from wia_compiler.backends.gpu.sass import Sass, parse_sass
+from wia_compiler.backends.gpu.tools import INSTALL_COMMAND, assemble, disassemble, find_tool
 from wia_compiler.base.errors import TargetError
 from wia_compiler.base.record import Stage
 from wia_compiler.base.source import Source, Span
@@ -59,46 +59,64 @@ def generate(
     started = time.perf_counter_ns()
     emitted = _emit(module, entries, source)
     llvm_done = time.perf_counter_ns()
-    request = CodeRequest(
-        emitted.text,
-        TRIPLE,
-        architecture.name,
-        f"+{architecture.ptx_version}",
-        opt=OPTIMIZATION_LEVEL,
-        vectorize=False,
-    )
-    ptx = shared_worker().generate(request).assembly
-    refuse_calls(ptx)
-    ptx_spans = ptx_line_spans(ptx, emitted.spans)
+    ptx = _ptx(emitted.text, architecture)
+    spans = ptx_line_spans(ptx, emitted.spans)
     ptx_done = time.perf_counter_ns()
+    machine = _assemble(ptx, architecture, with_sass)
+    llvm_spans = llvm_line_spans(emitted)
     stages = [
-        Stage(
-            "llvm",
-            "low",
-            "llvm",
-            emitted.text,
-            llvm_done - started,
-            line_spans=llvm_line_spans(emitted),
-        ),
-        Stage("ptx", "machine", "ptx", ptx, ptx_done - llvm_done, line_spans=ptx_spans),
+        Stage("llvm", "low", "llvm", emitted.text, llvm_done - started, line_spans=llvm_spans),
+        Stage("ptx", "machine", "ptx", ptx, ptx_done - llvm_done, line_spans=spans),
     ]
     files = {"kernel.ptx": ptx.encode()}
     assembly = {"llvm": emitted.text, "ptx": ptx}
     metadata = dict(plan.to_metadata())
-    log = None
-    if find_tool("ptxas") is not None:
-        assembled = assemble(ptx, architecture.name)
-        log = assembled.log
-        files["kernel.cubin"] = assembled.cubin
-        if with_sass and find_tool("nvdisasm") is not None:
-            sass = parse_sass(disassemble(assembled.cubin))
-            spans = {line: ptx_spans[at] for line, at in sass.ptx_lines.items() if at in ptx_spans}
-            spent = time.perf_counter_ns() - ptx_done
-            stages.append(Stage("sass", "machine", "sass", sass.text, spent, line_spans=spans))
-            assembly["sass"] = sass.text
-            metadata["sass_ptx_lines"] = {str(line): at for line, at in sass.ptx_lines.items()}
-    resources = resources_of(architecture, plan.launches, log)
+    if machine.cubin is not None:
+        files["kernel.cubin"] = machine.cubin
+    if machine.sass is not None:
+        sass, spent = machine.sass, time.perf_counter_ns() - ptx_done
+        traced = {line: spans[at] for line, at in sass.ptx_lines.items() if at in spans}
+        stages.append(Stage("sass", "machine", "sass", sass.text, spent, line_spans=traced))
+        assembly["sass"] = sass.text
+        metadata["sass_ptx_lines"] = {str(line): at for line, at in sass.ptx_lines.items()}
+    resources = resources_of(architecture, plan.launches, machine.log, sass=machine.sass)
+    if machine.missing is not None:
+        resources["missing"] = machine.missing
     return GpuCode(Artifact(target, kernel, files, assembly, resources, metadata), tuple(stages))
+
+
+def _ptx(llvm: str, architecture: Architecture) -> str:
+    features = f"+{architecture.ptx_version}"
+    request = CodeRequest(
+        llvm, TRIPLE, architecture.name, features, opt=OPTIMIZATION_LEVEL, vectorize=False
+    )
+    ptx = shared_worker().generate(request).assembly
+    refuse_calls(ptx)
+    return ptx
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """What NVIDIA's tools made of the PTX, and which of them are missing."""
+
+    cubin: bytes | None = None
+    log: str | None = None
+    sass: Sass | None = None
+    missing: str | None = None
+
+
+def _assemble(ptx: str, architecture: Architecture, with_sass: bool) -> _Machine:
+    if find_tool("ptxas") is None:
+        missing = f"registers, spills, occupancy and SASS need ptxas: {INSTALL_COMMAND}"
+        return _Machine(missing=missing)
+    assembled = assemble(ptx, architecture.name)
+    if not with_sass:
+        return _Machine(assembled.cubin, assembled.log)
+    if find_tool("nvdisasm") is None:
+        missing = f"SASS needs nvdisasm: {INSTALL_COMMAND}"
+        return _Machine(assembled.cubin, assembled.log, missing=missing)
+    sass = parse_sass(disassemble(assembled.cubin))
+    return _Machine(assembled.cubin, assembled.log, sass)
 
 
 def entry_names(module: ModuleOp, kernel: str) -> Mapping[str, str]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from wia_compiler.backends.gpu.architecture import Architecture
 from wia_compiler.backends.gpu.launch import Launch
 from wia_compiler.backends.gpu.occupancy import occupancy
-from wia_compiler.backends.gpu.tools import INSTALL_COMMAND
+from wia_compiler.backends.gpu.sass import INSTRUCTION_BYTES, Sass
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -54,12 +54,16 @@ def parse_usage(log: str) -> tuple[dict[str, EntryUsage], tuple[str, ...]]:
 
 
 def resources_of(
-    architecture: Architecture, launches: Sequence[Launch], log: str | None
-) -> Mapping[str, Any]:
+    architecture: Architecture,
+    launches: Sequence[Launch],
+    log: str | None,
+    *,
+    sass: Sass | None = None,
+) -> dict[str, Any]:
     """What ``build.resources`` shows: the worst of all entries on top, each entry below.
 
     ``log`` is what ptxas printed, ``None`` where it is absent: then only what the compiler itself
-    knows is there, and ``missing`` says which command brings the rest.
+    knows is there. ``sass`` adds the size of the code.
     """
     shown: dict[str, Any] = {
         "architecture": architecture.name,
@@ -68,7 +72,6 @@ def resources_of(
         "blocks": sum(launch.blocks for launch in launches),
     }
     if log is None:
-        shown["missing"] = f"registers, spills, occupancy and SASS need ptxas: {INSTALL_COMMAND}"
         return shown
     usage, warnings = parse_usage(log)
     entries = {
@@ -83,6 +86,9 @@ def resources_of(
         worst = min(rows, key=lambda row: row["occupancy"])
         for name in ("occupancy", "occupancy_limiter", "ctas_per_sm"):
             shown[name] = worst[name]
+    if sass is not None:
+        shown["instructions"] = sass.instructions
+        shown["code_bytes"] = sass.instructions * INSTRUCTION_BYTES
     shown["warnings"] = list(warnings)
     shown["entries"] = entries
     return shown

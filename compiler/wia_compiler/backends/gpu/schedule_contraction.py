@@ -34,6 +34,8 @@ FOLD_STEP = 16
 FILTERS_PER_THREAD = 4
 """A thread of a convolution computes up to 4 filters at one place: one load serves 4 sums."""
 WARPS_PER_BLOCK = 4
+FEW_RESULTS = 4096
+"""So few results leave most of a GPU idle with a thread each: a warp folds each of them."""
 REGISTERS, REGISTERS_WIDE = 80, 112
 """What a 4 × 4 thread tile takes with sums of 4 and of 8 bytes; ptxas would rather spill at 64."""
 
@@ -53,10 +55,12 @@ def schedule_contraction(nest: FuncOp) -> Choice:
     sides = _sides(nest, leaf)
     if sides is not None:
         return _tiled(nest, leaf, sides)
-    if leaf.kind.data == "contract" and kept_loops(nest) and _folds_along_memory(leaf):
-        return _warp_per_result(nest)
     if not kept_loops(nest):
         return _block_per_result(nest)
+    results = prod(loop.extent.value.data for loop in kept_loops(nest))
+    few = results < FEW_RESULTS and _fold_length(leaf) >= WARP_SIZE
+    if leaf.kind.data == "contract" and (few or _folds_along_memory(leaf)):
+        return _warp_per_result(nest)
     return _direct(nest, leaf)
 
 
@@ -132,6 +136,10 @@ def _folds_along_memory(leaf: ComputeOp) -> bool:
     return len(folded) == 1 and all(
         axis_strides(leaf, number)[folded[0]] in (0, 1) for number in memory
     )
+
+
+def _fold_length(leaf: ComputeOp) -> int:
+    return prod(n for n, folded in zip(leaf.sizes, leaf.reductions, strict=True) if folded)
 
 
 def _warp_per_result(nest: FuncOp) -> Choice:
