@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
@@ -36,8 +36,9 @@ class SchedulePass:
         for op in module.body.block.ops:
             if not isinstance(op, FuncOp) or "wia.nest" not in op.attributes:
                 continue
+            subjects = tuple(filter(None, (context.id_of(op),)))
             decision = schedule_nest(op, self.architecture)
-            context.decisions.append(decision)
+            context.decisions.append(replace(decision, subjects=subjects))
 
 
 def schedule_nest(nest: FuncOp, architecture: Architecture) -> Decision:
