@@ -20,7 +20,9 @@ window.model = {
   },
   save_changes() {},
   on: (name, listener) => (listeners[name] ??= []).push(listener),
-  off: (name, listener) => { listeners[name] = (listeners[name] ?? []).filter((each) => each !== listener); },
+  off(name, listener) {
+    listeners[name] = (listeners[name] ?? []).filter((each) => each !== listener);
+  },
   send: (message) => window.sent.push(message),
   count: () => Object.values(listeners).flat().length,
 };

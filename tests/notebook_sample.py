@@ -143,6 +143,13 @@ def _text(typed: bool) -> str:
 """
 
 
+X_TYPE, W_TYPE, B_TYPE = (
+    "tensor<8x3x224x224xf32>",
+    "tensor<64x3x3x3xf32>",
+    "tensor<64x1x1xf32>",
+)
+
+
 def _fused_ops() -> tuple[OpRow, ...]:
     spans = (SPANS["conv2d"], SPANS["add"], SPANS["relu"])
     group = OpRow(
@@ -200,9 +207,9 @@ def _fused_ops() -> tuple[OpRow, ...]:
     )
 
 
-FUSED_TEXT = f"""func.func @conv_block(%X: tensor<8x3x224x224xf32>, %W: tensor<64x3x3x3xf32>, %b: tensor<64x1x1xf32>) -> {Y_TYPE} {{
+FUSED_TEXT = f"""func.func @conv_block(%X: {X_TYPE}, %W: {W_TYPE}, %b: {B_TYPE}) -> {Y_TYPE} {{
   %y = wia.fused "fused_conv_add_relu" {{
-    %y_1 = wia.conv2d %X, %W {{padding = 1}} : (tensor<8x3x224x224xf32>, tensor<64x3x3x3xf32>) -> {Y_TYPE}
+    %y_1 = wia.conv2d %X, %W {{padding = 1}} : ({X_TYPE}, {W_TYPE}) -> {Y_TYPE}
     %y_2 = wia.add %y_1, %b : ({Y_TYPE}, tensor<64x1x1xf32>) -> {Y_TYPE}
     %y_3 = wia.relu %y_2 : ({Y_TYPE}) -> {Y_TYPE}
     wia.yield %y_3 : {Y_TYPE}
@@ -240,7 +247,7 @@ DECISIONS = (
     ),
 )
 
-LOOPS_TEXT = """func.func @conv_block_0(%X: memref<8x3x224x224xf32>, %W: memref<64x3x3x3xf32>, %b: memref<64x1x1xf32>, %y: memref<8x64x224x224xf32>) attributes {wia.nest} {
+LOOPS_TEXT = """func.func @conv_block_0(%X: memref<8x3x224x224xf32>) attributes {wia.nest} {
   tile.for %n in 8 step 1 axis "n" @serial {
     tile.for %c in 64 step 1 axis "c" @serial {
       tile.compute window @thread axes [h = 224, w = 224, r = 3 reduce, s = 3 reduce]
@@ -351,7 +358,7 @@ def _spans(lines: dict[int, tuple[str, ...]]) -> dict[int, tuple[Span, ...]]:
 
 
 def sample_trace() -> Trace:
-    """``conv_block`` for a GPU: an unchanged pass, fusion with a refusal, loops, LLVM, PTX and SASS."""
+    """``conv_block`` for a GPU: unchanged passes, a refusal, loops, LLVM, PTX, SASS."""
     typed = _text(True)
     return Trace(
         "conv_block",

@@ -4,12 +4,8 @@ import json
 import os
 import re
 
+import nbformat
 import pytest
-
-nbformat = pytest.importorskip("nbformat")
-pytest.importorskip("playwright.sync_api")
-pytest.importorskip("jupyterlab")
-
 from lab_server import find_browser, lab_page, lab_server
 
 CELLS = [

@@ -12,7 +12,10 @@ from wia_notebook.completion import cell_completions, option_completions
 
 import wia_notebook
 
-CELL = "%%wia\nkernel mm(input Left: tensor, input Right: tensor, output Out: tensor) {\n  product = matmul(Left, Right);\n  "
+CELL = """%%wia
+kernel mm(input Left: tensor, input Right: tensor, output Out: tensor) {
+  product = matmul(Left, Right);
+  """
 EXTENSION = Path(wia_notebook.__file__).parent / "labextension"
 
 

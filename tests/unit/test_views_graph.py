@@ -7,7 +7,8 @@ import pytest
 from notebook_sample import sample_trace
 from wia_compiler.base.record import OpRow, Stage
 from wia_notebook.views import graph, graph_engine, graph_svg
-from wia_notebook.views.graph_layout import collapsed, layered_layout
+from wia_notebook.views.graph_collapse import collapsed
+from wia_notebook.views.graph_layout import layered_layout
 from wia_notebook.views.stage_graphs import pictures
 
 TRACE = sample_trace()

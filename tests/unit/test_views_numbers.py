@@ -8,6 +8,7 @@ from notebook_sample import DECISIONS, RESOURCES, sample_roofline, sample_trace
 from wia_compiler.base.record import Decision
 from wia_notebook.views import decisions, resources, ribbon, roofline
 from wia_notebook.views.roofline import Ceiling, Point, Roofline
+from wia_notebook.views.roofline_figure import roofline_figure
 
 
 def test_every_number_of_a_decision_is_shown():
@@ -145,11 +146,11 @@ def test_main_ceilings_are_those_that_bound():
 )
 def test_rooflines_that_lack_something_still_draw(shown):
     ElementTree.fromstring(roofline.roofline_svg(shown))
-    json.dumps(roofline.roofline_figure(shown))
+    json.dumps(roofline_figure(shown))
 
 
 def test_the_figure_is_plain_and_small():
-    figure = roofline.roofline_figure(sample_roofline())
+    figure = roofline_figure(sample_roofline())
     assert len(json.dumps(figure)) < 4000
     assert figure["layout"]["xaxis"]["type"] == figure["layout"]["yaxis"]["type"] == "log"
     assert "width" not in figure["layout"] and figure["layout"]["autosize"]

@@ -202,7 +202,8 @@ def _arguments_from_option(kernels: Mapping[str, Kernel], text: str) -> dict[str
     if unknown:
         names = {p.name for kernel in kernels.values() for p in kernel.signature.inputs}
         raise UsageError(
-            f"--args: no parameter {', '.join(unknown)}; the cell's kernels take {', '.join(sorted(names))}"
+            f"--args: no parameter {', '.join(unknown)}; the cell's kernels take "
+            + ", ".join(sorted(names))
         )
     needed = {
         name: {p.name for p in kernel.signature.inputs if p.role != "scalar"}

@@ -6,7 +6,8 @@ from typing import Any
 
 from wia_notebook.measure import roofline_of
 from wia_notebook.views.plain_text import columns
-from wia_notebook.views.roofline import Roofline, roofline_figure, roofline_svg, rows, standalone
+from wia_notebook.views.roofline import Roofline, roofline_svg, rows, standalone
+from wia_notebook.views.roofline_figure import roofline_figure
 from wia_notebook.views.static_html import roofline_html
 
 PLOTLY = "application/vnd.plotly.v1+json"

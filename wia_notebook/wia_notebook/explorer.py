@@ -1,4 +1,4 @@
-"""``Explorer``: what ``%%wia`` gives back — a widget, its static twin and its text in one object."""
+"""``Explorer``: what ``%%wia`` gives back: widget, static twin and text in one object."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class DecisionTable:
 
 
 def decision_table(decisions: Sequence[Decision]) -> DecisionTable:
-    """Candidate, kind, one column for each number that any row has, and the verdict with its reason."""
+    """Candidate, kind, a column for each number that any row has, and the verdict."""
     found = list(dict.fromkeys(key for decision in decisions for key in decision.numbers))
     within = {_OF[key] for key in found if key in _OF} | {"other_user_names"}
     keys = [key for key in _FIRST if key in found]

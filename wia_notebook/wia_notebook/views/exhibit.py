@@ -20,7 +20,8 @@ class Exhibit:
     ``assembly`` maps each format that exists to its text, in the order of lowering;
     ``resources`` is what ``build.resources`` holds; ``origin`` says where the code came from
     (``from cache · 1.8 ms``); ``roofline`` is there once the kernel ran. ``outputs`` are the
-    names of what comes out, ``signature`` the header's text (else the record's). ``hint`` says what to do to see more, where stages are missing.
+    names of what comes out, ``signature`` the header's text (else the record's). ``hint`` says
+    what to do to see more, where stages are missing.
     """
 
     trace: Trace

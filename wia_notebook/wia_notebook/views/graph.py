@@ -1,82 +1,21 @@
-"""The data-flow graph of one stage, as data: nodes, edges, groups. Drawing is elsewhere."""
+"""The data-flow graph of one stage, from its table of ops."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Container, Mapping, Sequence
 
 from wia_compiler.base.record import Decision, OpRow, Stage
 
 from wia_notebook.views import units
-
-NodeKind = Literal["argument", "constant", "op", "group", "result"]
+from wia_notebook.views.graph_model import Chip, Cluster, Edge, Graph, Node, op_id
+from wia_notebook.views.graph_shape import CONTAINERS, HIDDEN, Shape
 
 MAX_NODES = 300
 """Above this many ops a picture says less than a table: ``summary_rows`` takes over."""
 
 REPEAT_ABOVE = 12
-"""Above this many boxes an argument stands beside each of its readers, or its lines cross all others."""
-
-_HIDDEN = ("wia.declare", "wia.yield", "tile.yield", "scf.yield")
-_CONTAINERS = ("func.func", "builtin.module", "gpu.func", "gpu.module")
-
-
-@dataclass(frozen=True)
-class Chip:
-    """One op inside a collapsed group."""
-
-    id: str
-    label: str
-    family: str
-
-
-@dataclass(frozen=True)
-class Node:
-    """One box. ``id`` is the op's id, or ``arg:NAME`` and ``out:NAME`` for what goes in and out."""
-
-    id: str
-    kind: NodeKind
-    title: str
-    subtitle: str = ""
-    family: str = "other"
-    chips: tuple[Chip, ...] = ()
-    note: str = ""
-    tooltip: str = ""
-
-
-@dataclass(frozen=True)
-class Edge:
-    """A value from one node to another; ``refused`` is why a fusion along it was not done."""
-
-    source: str
-    target: str
-    label: str = ""
-    refused: str = ""
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """A frame around nodes: ops that share a kernel (``planned``: will share one after the pass)."""
-
-    id: str
-    label: str
-    members: tuple[str, ...]
-    planned: bool = False
-
-
-@dataclass(frozen=True)
-class Graph:
-    """What a picture shows."""
-
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
-    clusters: tuple[Cluster, ...] = ()
-
-    def node(self, id: str) -> Node:
-        """The node of that id."""
-        return next(node for node in self.nodes if node.id == id)
+"""Above this many boxes an argument stands beside each reader, or its lines cross all others."""
 
 
 def has_data_flow(stage: Stage) -> bool:
@@ -86,13 +25,13 @@ def has_data_flow(stage: Stage) -> bool:
 
 def op_rows(stage: Stage) -> list[OpRow]:
     """The rows that stand for work: no functions, declarations or yields."""
-    skipped = (*_CONTAINERS, *_HIDDEN)
+    skipped = (*CONTAINERS, *HIDDEN)
     return [row for row in stage.ops if row.name not in skipped and row.name != "func.return"]
 
 
 def launches(stage: Stage) -> int:
     """How many kernels the stage would launch: top-level ops and groups, constants apart."""
-    top = _Shape(stage).top
+    top = Shape(stage).top
     return sum(1 for row in top if row.name not in ("wia.constant", "func.return"))
 
 
@@ -109,7 +48,7 @@ def graph_of(
     around them. ``names`` are the kernel's outputs in order; ``saved`` maps a group's id to what
     fusing it saved.
     """
-    shape = _Shape(stage)
+    shape = Shape(stage)
     nodes: list[Node] = []
     clusters: list[Cluster] = []
     home: dict[str, str] = {}
@@ -149,9 +88,9 @@ def graph_of(
 
 
 def plan_of(before: Stage, after: Stage, *, names: Sequence[str] = ()) -> Graph:
-    """The graph of ``before`` with what the pass ``after`` did to it: planned groups and refusals."""
+    """The graph of ``before`` with what the pass ``after`` did: planned groups and refusals."""
     graph = graph_of(before, names=names, collapse=False)
-    shape = _Shape(after)
+    shape = Shape(after)
     clusters: list[Cluster] = list(graph.clusters)
     constants = {node.id for node in graph.nodes if node.kind == "constant" and "#" not in node.id}
     ids = {node.id for node in graph.nodes} - constants
@@ -172,7 +111,7 @@ def plan_of(before: Stage, after: Stage, *, names: Sequence[str] = ()) -> Graph:
 
 def savings(before: Stage, after: Stage) -> dict[str, str]:
     """For each group of ``after``: the traffic and launches that fusing it took away."""
-    shape, sizes = _Shape(after), {row.id: row.size_bytes for row in before.ops}
+    shape, sizes = Shape(after), {row.id: row.size_bytes for row in before.ops}
     consumers = _consumers(before)
     saved: dict[str, str] = {}
     for row in shape.top:
@@ -198,54 +137,7 @@ def summary_rows(stage: Stage) -> list[tuple[str, str, int]]:
     return sorted(((f, label, n) for (f, label), n in counts.items()), key=lambda r: (-r[2], r[1]))
 
 
-class _Shape:
-    """Parents and producers of one stage's rows."""
-
-    def __init__(self, stage: Stage):
-        self.rows = {row.id: row for row in stage.ops}
-        self.children: dict[str | None, list[OpRow]] = {}
-        for row in stage.ops:
-            if row.name not in _CONTAINERS:
-                self.children.setdefault(self._parent(row), []).append(row)
-        self.top = [row for row in self.children.get(None, []) if row.name not in _HIDDEN]
-        order = [
-            operand for row in stage.ops for operand in row.operands if operand.startswith("arg:")
-        ]
-        self._arguments = {id: index for index, id in enumerate(dict.fromkeys(order))}
-
-    def _parent(self, row: OpRow) -> str | None:
-        parent = row.parent
-        while parent is not None and self.rows[parent].name in _CONTAINERS:
-            parent = self.rows[parent].parent
-        return parent
-
-    def members(self, id: str) -> list[OpRow]:
-        """The ops directly inside a group."""
-        return [row for row in self.children.get(id, []) if row.name not in _HIDDEN]
-
-    def inside(self, id: str) -> Iterable[OpRow]:
-        """Every row inside a group, at any depth."""
-        for row in self.children.get(id, []):
-            yield row
-            yield from self.inside(row.id)
-
-    def producers(self, id: str) -> tuple[str, ...]:
-        """What stands behind an operand: a group's results are its members that none of them reads."""
-        row = self.rows.get(id)
-        if row is None:
-            return (id,)
-        if row.name == "wia.declare":
-            return tuple(p for operand in row.operands for p in self.producers(operand))
-        members = self.members(id)
-        read = {operand for member in members for operand in member.operands}
-        return tuple(member.id for member in members if member.id not in read) or (id,)
-
-    def end_order(self, id: str) -> tuple[int, str]:
-        """Arguments in the order they are first used."""
-        return (self._arguments.get(id, len(self._arguments)), id)
-
-
-def _edges(shape: _Shape, home: Mapping[str, str], names: Sequence[str]) -> list[Edge]:
+def _edges(shape: Shape, home: Mapping[str, str], names: Sequence[str]) -> list[Edge]:
     edges: dict[tuple[str, str], Edge] = {}
 
     def add(source: str, target: str, label: str) -> None:
@@ -254,7 +146,7 @@ def _edges(shape: _Shape, home: Mapping[str, str], names: Sequence[str]) -> list
             edges.setdefault((start, end), Edge(start, end, label))
 
     for row in shape.rows.values():
-        if row.name in (*_CONTAINERS, *_HIDDEN):
+        if row.name in (*CONTAINERS, *HIDDEN):
             continue
         operands = [p for operand in row.operands for p in shape.producers(operand)]
         for index, operand in enumerate(operands):
@@ -270,7 +162,7 @@ def _edges(shape: _Shape, home: Mapping[str, str], names: Sequence[str]) -> list
 
 
 def _repeated(edges: Sequence[Edge], constants: Container[str], *, arguments: bool) -> list[Edge]:
-    """The edges with a constant of its own (``7#2``) for each reader; also arguments, if told so."""
+    """The edges with a constant of its own (``7#2``) for each reader; also arguments, if told."""
     seen: dict[str, int] = {}
     made: list[Edge] = []
     for edge in edges:
@@ -287,11 +179,6 @@ def _with_constants(cluster: Cluster, edges: Sequence[Edge], constants: Containe
     members = [id for id in cluster.members if op_id(id) not in constants]
     read = [e.source for e in edges if op_id(e.source) in constants and e.target in members]
     return dataclasses.replace(cluster, members=tuple(dict.fromkeys((*members, *read))))
-
-
-def op_id(node_id: str) -> str:
-    """The id that a node stands for: a repeated argument or constant stands for the one."""
-    return node_id.partition("#")[0]
 
 
 def _op_node(row: OpRow) -> Node:

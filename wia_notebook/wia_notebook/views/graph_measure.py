@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wia_notebook.views.graph import Chip, Edge, Node
+from wia_notebook.views.graph_model import Chip, Edge, Node
 
 CHIP_HEIGHT, CHIP_GAP, CHIPS_PER_ROW = 22.0, 6.0, 4
 _NARROW = frozenset("iljtfrI.,:;|!'()[]/ ·")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from wia_notebook import theme
-from wia_notebook.views.graph import Cluster, Graph, Node, op_id
-from wia_notebook.views.graph_layout import Box, Layout, Route
+from wia_notebook.views.graph_geometry import Box, Layout, Route
 from wia_notebook.views.graph_measure import (
     CHIP_GAP,
     CHIP_HEIGHT,
@@ -15,6 +14,7 @@ from wia_notebook.views.graph_measure import (
     hidden_chips,
     label_lines,
 )
+from wia_notebook.views.graph_model import Cluster, Graph, Node, op_id
 
 _FAMILY_CSS = "".join(
     f".f-{f}{{--ink:var(--wia-{f});--ground:var(--wia-{f}-bg)}}" for f in theme.FAMILIES
@@ -47,7 +47,7 @@ CSS = (
 
 
 def draw(graph: Graph, layout: Layout, *, title: str) -> str:
-    """The picture. Each op is ``<g class="node" data-op="ID">``; ``title`` is what it is called aloud."""
+    """The picture: each op is ``<g class="node" data-op="ID">``; ``title`` is its spoken name."""
     parts = [_frame(c, layout.frames[c.id]) for c in graph.clusters]
     parts += [_edge(route) for route in layout.routes]
     parts += [_frame_label(c, layout.frames[c.id]) for c in graph.clusters]
@@ -106,8 +106,7 @@ def _edge(route: Route) -> str:
     )
     refused = route.edge.refused
     return (
-        f'<g class="edge{" refused" if refused else ""}" data-from="{escape(route.edge.source, quote=True)}" '
-        f'data-to="{escape(route.edge.target, quote=True)}"><path d="{path}"/>{_head(route)}'
+        f'<g class="edge{" refused" if refused else ""}"><path d="{path}"/>{_head(route)}'
         f"{_label(route)}</g>"
     )
 
@@ -174,7 +173,8 @@ def _group(node: Node, box: Box) -> str:
             w = chip_width(chip)
             parts.append(
                 f'<g class="chip f-{chip.family}" data-op="{escape(chip.id, quote=True)}">'
-                f"{_rect(Box(x, y, w, CHIP_HEIGHT), 6, 'box')}{_text(x + w / 2, y + 15, chip.label)}</g>"
+                f"{_rect(Box(x, y, w, CHIP_HEIGHT), 6, 'box')}"
+                f"{_text(x + w / 2, y + 15, chip.label)}</g>"
             )
             x += w + CHIP_GAP
         y += CHIP_HEIGHT + CHIP_GAP

@@ -11,7 +11,10 @@ import re
 from collections.abc import Iterator
 from html import escape
 
-_NUMBER = r"(?P<nu>(?<![\w.%$])-?(?:0[xX][\da-fA-F]+|0[fFdD][\da-fA-F]{8,16}|\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?)(?![\w]))"
+_NUMBER = (
+    r"(?P<nu>(?<![\w.%$])-?(?:0[xX][\da-fA-F]+|0[fFdD][\da-fA-F]{8,16}|"
+    r"\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?)(?![\w]))"
+)
 _STRING = r'(?P<st>"(?:[^"\\]|\\.)*")'
 
 PATTERNS: dict[str, str] = {
@@ -86,7 +89,7 @@ def words(language: str, line: str) -> Iterator[tuple[str, str]]:
 
 
 def html(language: str, line: str) -> str:
-    """One line as escaped HTML with a ``<span class="w-KIND">`` around each word that has a class."""
+    """One line as escaped HTML, a ``<span class="w-KIND">`` around each word that has a class."""
     return "".join(
         f'<span class="w-{kind}">{escape(text)}</span>' if kind else escape(text)
         for kind, text in words(language, line)

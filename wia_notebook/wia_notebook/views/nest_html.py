@@ -43,7 +43,7 @@ def _boxes(
 
 
 def _note(row: OpRow, line: str) -> str:
-    """What the printed line says beside the label: a loop's level, a leaf's axes, a buffer's type."""
+    """What the printed line says beside the label: a loop's level, a leaf's axes, a type."""
     patterns = {
         "tile.for": r"(@\w+) \{",
         "tile.compute": r"axes \[([^\]]*)\]",

@@ -11,12 +11,12 @@ from wia_notebook.views import units
 
 MAX_REGISTERS = 255  # of one thread on every GPU since sm_35
 _SHARED_LIMITS = {"sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 227, "sm_100": 227, "sm_120": 99}
-"""KB of shared memory that one block may use (CUDA C++ Programming Guide, technical specifications)."""
+"""KiB of shared memory for one block (CUDA C++ Programming Guide, technical specifications)."""
 
 
 @dataclass(frozen=True)
 class Gauge:
-    """``Registers per thread`` **54** of 255; ``fraction`` (0 to 1) fills the bar, ``None`` has no bar."""
+    """``Registers per thread`` 54 of 255; ``fraction`` (0 to 1) fills the bar, ``None``: no bar."""
 
     label: str
     value: str

@@ -21,7 +21,7 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class Step:
-    """One box of the ribbon: title, the level it opens (else empty), what it did and how long it took."""
+    """One box: title, the level it opens (else empty), what it did and how long it took."""
 
     name: str
     title: str

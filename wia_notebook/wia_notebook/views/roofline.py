@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Literal
+from typing import Literal
 
 from wia_notebook import theme
 from wia_notebook.views import units
@@ -17,7 +17,7 @@ LEFT, RIGHT, TOP, BOTTOM = 62, 24, 26, 46
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A limit: ``value`` in byte/s for a memory, FLOP/s for arithmetic; ``source`` is where it is from.
+    """A limit: ``value`` in byte/s for a memory, FLOP/s for arithmetic; ``source``: where from.
 
     ``main`` ceilings are those that bound this kernel: drawn as the roof, the others dashed.
     """
@@ -59,14 +59,14 @@ class Roofline:
     advice: Sequence[str] = ()
 
     def main(self, kind: Literal["memory", "compute"]) -> Ceiling | None:
-        """The ceiling of that kind that bounds the kernel; else the lowest memory, the highest rate."""
+        """The ceiling of a kind that bounds the kernel; else the lowest memory, the top rate."""
         found = sorted((c for c in self.ceilings if c.kind == kind), key=lambda c: c.value)
         chosen = [c for c in found if c.main]
         return next(iter(chosen or (found if kind == "memory" else found[::-1])), None)
 
 
 @dataclass(frozen=True)
-class _Axes:
+class Axes:
     """Decades shown: x in FLOP/byte, y in FLOP/s, as powers of ten."""
 
     x0: float
@@ -75,15 +75,18 @@ class _Axes:
     y1: float
 
     def x(self, value: float) -> float:
+        """Pixels from the left."""
         place = (math.log10(value) - self.x0) / (self.x1 - self.x0)
         return LEFT + place * (WIDTH - LEFT - RIGHT)
 
     def y(self, value: float) -> float:
+        """Pixels from the top."""
         place = (math.log10(value) - self.y0) / (self.y1 - self.y0)
         return HEIGHT - BOTTOM - place * (HEIGHT - TOP - BOTTOM)
 
 
-def _axes(roofline: Roofline) -> _Axes:
+def axes_of(roofline: Roofline) -> Axes:
+    """Axes that hold every ridge and every point."""
     compute = [c.value for c in roofline.ceilings if c.kind == "compute" and c.value > 0]
     memory = [c.value for c in roofline.ceilings if c.kind == "memory" and c.value > 0]
     points = [p for p in roofline.points if p.intensity > 0 and p.rate > 0]
@@ -96,18 +99,18 @@ def _axes(roofline: Roofline) -> _Axes:
     y0 = max(math.floor(min(ys)), math.floor(y1) - 6)
     if points:
         y0 = min(y0, math.floor(min(math.log10(p.rate) for p in points)))
-    return _Axes(x0, x1, y0, y1)
+    return Axes(x0, x1, y0, y1)
 
 
 def roofline_svg(roofline: Roofline) -> str:
     """The log-log picture, coloured by class like the graphs."""
-    axes = _axes(roofline)
+    axes = axes_of(roofline)
     parts = [*_grid(axes), *_roofs(roofline, axes), *_points(roofline, axes)]
     label = f"roofline of {roofline.kernel}: {roofline.headline}"
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="wia-roofline" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="{WIDTH}" height="{HEIGHT}" role="img"><title>{escape(label)}</title>'
-        f"{''.join(parts)}</svg>"
+        '<svg xmlns="http://www.w3.org/2000/svg" class="wia-roofline" '
+        f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img">'
+        f"<title>{escape(label)}</title>{''.join(parts)}</svg>"
     )
 
 
@@ -122,7 +125,8 @@ CSS = (
     ".wia-roofline .point.now{fill:var(--wia-fusion)}"
     ".wia-roofline .drop{stroke:var(--wia-fusion);stroke-width:1;stroke-dasharray:1 4}"
     ".wia-roofline .now-label{fill:var(--wia-fusion);font-size:11px;font-weight:600}"
-    ".wia-roofline text{paint-order:stroke;stroke:var(--wia-bg);stroke-width:3px;stroke-linejoin:round}"
+    ".wia-roofline text{paint-order:stroke;stroke:var(--wia-bg);stroke-width:3px;"
+    "stroke-linejoin:round}"
 )
 
 
@@ -133,7 +137,7 @@ def standalone(svg: str) -> str:
     return f"{svg[:start]}<style>{theme.picture_css()}{CSS}</style>{ground}{svg[start:]}"
 
 
-def _grid(axes: _Axes) -> list[str]:
+def _grid(axes: Axes) -> list[str]:
     parts: list[str] = []
     top, bottom = TOP, HEIGHT - BOTTOM
     for decade in range(math.ceil(axes.x0), math.floor(axes.x1) + 1):
@@ -151,7 +155,7 @@ def _grid(axes: _Axes) -> list[str]:
     return parts
 
 
-def _roofs(roofline: Roofline, axes: _Axes) -> list[str]:
+def _roofs(roofline: Roofline, axes: Axes) -> list[str]:
     roof, slope = roofline.main("compute"), roofline.main("memory")
     top = roof.value if roof is not None else 10**axes.y1
     left, right = 10.0**axes.x0, 10.0**axes.x1
@@ -185,7 +189,7 @@ def _roof(path: str, ceiling: Ceiling, main: bool) -> str:
     return f'<path class="{"roof" if main else "roof other"}" d="{path}">{title}</path>'
 
 
-def _points(roofline: Roofline, axes: _Axes) -> list[str]:
+def _points(roofline: Roofline, axes: Axes) -> list[str]:
     shown = [p for p in roofline.points if p.intensity > 0 and p.rate > 0]
     places = [(axes.x(p.intensity), axes.y(p.rate)) for p in shown]
     parts: list[str] = []
@@ -201,13 +205,12 @@ def _points(roofline: Roofline, axes: _Axes) -> list[str]:
                 f'<line class="spread" x1="{x:.1f}" x2="{x:.1f}" y1="{low:.1f}" y2="{high:.1f}"/>'
             )
         if now:
-            parts.append(
-                f'<line class="drop" x1="{x:.1f}" x2="{x:.1f}" y1="{y:.1f}" y2="{HEIGHT - BOTTOM}"/>'
-            )
+            parts.append(f'<path class="drop" d="M{x:.1f} {y:.1f}V{HEIGHT - BOTTOM}"/>')
         kind, radius = ("point now", 6) if now else ("point", 4)
         words = point_words(point)
         parts.append(
-            f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{escape(words)}</title></circle>'
+            f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}">'
+            f"<title>{escape(words)}</title></circle>"
         )
         anchor, dx = ("end", -10) if x > WIDTH * 0.62 else ("start", 10)
         parts.append(
@@ -225,81 +228,6 @@ def point_words(point: Point) -> str:
 def _text(x: float, y: float, text: str, anchor: str, kind: str = "") -> str:
     name = f' class="{kind}"' if kind else ""
     return f'<text{name} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-
-
-def roofline_figure(roofline: Roofline) -> dict[str, Any]:
-    """The same as a plotly figure, as a plain dict (mime ``application/vnd.plotly.v1+json``)."""
-    axes = _axes(roofline)
-    left, right = 10.0**axes.x0, 10.0**axes.x1
-    roof = roofline.main("compute")
-    top = roof.value if roof is not None else 10**axes.y1
-    traces: list[dict[str, Any]] = []
-    notes: list[dict[str, Any]] = []
-    for ceiling in sorted(roofline.ceilings, key=lambda c: (c.kind, c.value)):
-        if ceiling.kind == "memory":
-            start, end = left, min(right, top / ceiling.value)
-            x, y = [start, end], [start * ceiling.value, end * ceiling.value]
-            notes.append(_note(ceiling.label, x[0], y[0], "left"))
-        else:
-            x, y = [left, right], [ceiling.value, ceiling.value]
-            notes.append(_note(ceiling.label, x[1], y[1], "right"))
-        main = ceiling is roofline.main(ceiling.kind)
-        line = {"color": theme.LIGHT["accent"], "width": 2.5 if main else 1.2}
-        traces.append(
-            _trace("lines", ceiling.label, x, y)
-            | {
-                "line": line | {"dash": "solid" if main else "dash"},
-                "hovertemplate": f"{escape(ceiling.label)}<br>{escape(ceiling.source)}<extra></extra>",
-            }
-        )
-    for point in roofline.points:
-        traces.append(
-            _trace("markers", point_words(point), [point.intensity], [point.rate]) | _marker(point)
-        )
-        notes.append(
-            _note(point_words(point), point.intensity, point.rate, "right")
-            | {"yanchor": "top", "yshift": -8}
-        )
-    axis = {"type": "log", "gridcolor": "rgba(128,128,128,.25)", "zeroline": False, "dtick": 1}
-    layout: Mapping[str, Any] = {
-        "title": {"text": escape(f"{roofline.kernel}: {roofline.headline}")},
-        "height": 420,
-        "autosize": True,
-        "showlegend": False,
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "font": {"color": "#7b8494"},
-        "margin": {"l": 64, "r": 20, "t": 48, "b": 52},
-        "xaxis": axis | {"title": {"text": "FLOP per byte"}, "range": [axes.x0, axes.x1]},
-        "yaxis": axis
-        | {"title": {"text": "FLOP/s"}, "tickformat": "~s", "range": [axes.y0, axes.y1]},
-        "annotations": notes,
-    }
-    # Not "responsive": JupyterLab resizes figures itself, and both together collapse the height.
-    return {"data": traces, "layout": layout, "config": {}}
-
-
-def _marker(point: Point) -> dict[str, Any]:
-    """The point's look, with the spread of its samples."""
-    above = max(0.0, point.rate_high - point.rate)
-    below = max(0.0, point.rate - point.rate_low) if point.rate_low else 0.0
-    spread = {"type": "data", "symmetric": False, "array": [above], "arrayminus": [below]}
-    marker = {"color": theme.LIGHT["fusion"], "size": 12}
-    return {
-        "marker": marker,
-        "error_y": spread,
-        "hovertemplate": f"{escape(point_words(point))}<extra></extra>",
-    }
-
-
-def _note(text: str, x: float, y: float, anchor: str) -> dict[str, Any]:
-    """Words at a place of the figure; its log axes take the logarithm."""
-    place = {"x": math.log10(x), "y": math.log10(y), "xanchor": anchor, "yanchor": "bottom"}
-    return place | {"text": escape(text), "showarrow": False, "font": {"size": 11}}
-
-
-def _trace(mode: str, name: str, x: list[float], y: list[float]) -> dict[str, Any]:
-    return {"type": "scatter", "mode": mode, "name": escape(name), "x": x, "y": y}
 
 
 def rows(roofline: Roofline) -> list[tuple[str, str, str]]:

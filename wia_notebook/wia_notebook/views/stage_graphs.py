@@ -1,4 +1,4 @@
-"""Which pictures a record has: for each stage its graph, and for a fusing pass the plan before it."""
+"""Which pictures a record has: each stage's graph, and for a fusing pass the plan before it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from wia_compiler.base.record import Stage, Trace
 
 from wia_notebook.views import graph as graphs
 from wia_notebook.views import graph_engine, graph_svg, units
-from wia_notebook.views.graph import Graph
-from wia_notebook.views.graph_layout import Layout, collapsed
+from wia_notebook.views.graph_collapse import collapsed
+from wia_notebook.views.graph_geometry import Layout
+from wia_notebook.views.graph_model import Graph
 
 
 @dataclass(frozen=True)
 class Picture:
-    """One drawing: SVG (empty where the graph is too large), DOT, what it holds and how it is called."""
+    """One drawing: SVG (empty where the graph is too large), DOT, what it holds, and a note."""
 
     svg: str
     dot: str
@@ -116,7 +117,8 @@ def _picture(trace: Trace, stage: Stage, graph: Graph, layout: Layout | None) ->
     visible = ops - len(groups_of(stage))
     counts = f"{units.plural(visible, 'op')} · {units.plural(kernels, 'launch')}"
     if layout is None:
-        note = f"{_count(graph)} ops are more than a picture can show ({graphs.MAX_NODES}); the table lists them"
+        limit = f"more than a picture can show ({graphs.MAX_NODES})"
+        note = f"{_count(graph)} ops are {limit}; the table lists them"
         return Picture("", graph_engine.dot_text(graph, trace.kernel), counts, note)
     title = f"data flow of {trace.kernel} at stage {stage.name}"
     svg = graph_svg.draw(graph, layout, title=title)

@@ -209,7 +209,8 @@ def _report_css() -> str:
         + graph_svg.CSS
         + roofline.CSS
         + coloured
-        + f"body{{margin:0;background:var(--wia-bg);color:var(--wia-ink);font:14px/1.5 {theme.SANS}}}"
+        + f"body{{margin:0;background:var(--wia-bg);color:var(--wia-ink);"
+        f"font:14px/1.5 {theme.SANS}}}"
         ".wia-report{max-width:1100px;margin:0 auto;padding:24px}"
         "h2{font-size:15px;margin:26px 0 8px}svg{max-width:100%;height:auto}"
         f"pre,code{{font:12px/1.55 {theme.MONO}}}code{{color:var(--wia-dim)}}"

@@ -13,7 +13,7 @@ _VALUE_NUMBER = re.compile(r"(?<=[%^])(?:(?:bb)?\d+|([A-Za-z]\w*?)_\d+)\b")
 
 @dataclass(frozen=True)
 class DiffLine:
-    """One row of a diff: ``before`` and ``after`` are line numbers from 1 (0 where there is none)."""
+    """One row of a diff: ``before`` and ``after`` are line numbers from 1 (0: there is none)."""
 
     kind: Literal["same", "gone", "new"]
     text: str
@@ -48,7 +48,7 @@ def diff_lines(before: str, after: str) -> list[DiffLine]:
 
 
 def diff_html(before: str, after: str, *, context: int = 3) -> str:
-    """A diff as ``<pre>``: signs carry the meaning, colour only helps; long same runs are counted."""
+    """A diff as ``<pre>``: signs carry the meaning, colour helps; long same runs are counted."""
     rows = diff_lines(before, after)
     changed = [index for index, row in enumerate(rows) if row.kind != "same"]
     shown = {i for c in changed for i in range(c - context, c + context + 1)}

@@ -8,7 +8,7 @@ _TENSOR = re.compile(r"(?:tensor|memref|vector)<((?:[\d?]+x)*)([\w!.]+)(?:,.*)?>
 
 
 def scaled(value: float, unit: str) -> str:
-    """A quantity with three digits and a decimal prefix: ``scaled(1.11e10, "FLOP")`` = ``11.1 GFLOP``."""
+    """Three digits and a decimal prefix: ``scaled(1.11e10, "FLOP")`` = ``11.1 GFLOP``."""
     magnitude = abs(value)
     for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if magnitude >= factor * 0.9995:
@@ -53,7 +53,7 @@ def number(value: float | int | str | bool) -> str:
 
 
 def type_text(type_name: str) -> str:
-    """An MLIR type as a signature spells it: ``tensor<8x3xf32>`` → ``f32[8×3]``; others unchanged."""
+    """An MLIR type as signatures spell it: ``tensor<8x3xf32>`` → ``f32[8×3]``; others unchanged."""
     match = _TENSOR.fullmatch(type_name)
     if match is None:
         return {"!wia.tensor": "tensor", "!wia.literal": "literal"}.get(type_name, type_name)

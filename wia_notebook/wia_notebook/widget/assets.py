@@ -29,7 +29,7 @@ _MODULES = (
     "store",
     "explorer",
 )
-"""Each stands after those it imports; ``script`` joins them into one module without a build tool."""
+"""Each stands after those it imports; ``script`` joins them into one module, no build tool."""
 
 _IMPORT = re.compile(r'^import [^;]*? from "\./[\w]+\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=function|const|let|class)", re.MULTILINE)
