@@ -9,6 +9,7 @@ then rounded to the format.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 import sys
 from collections.abc import Callable, Iterable
@@ -117,10 +118,9 @@ def fitted(fit: Fit) -> tuple[list[mp.mpf], mp.mpf]:
     plain, _ = remez(fit, {})
     candidates = [{power: rounded(plain[power], fit.bits) for power in powers}]
     for order in (powers, reversed(powers)):
-        try:
+        # Odd powers alone are no Haar space: then this way has no answer.
+        with contextlib.suppress(ZeroDivisionError):
             candidates.append(rounded_in_turn(fit, order))
-        except ZeroDivisionError:
-            pass  # what is left to fit is no Haar space (odd powers alone), so this way has no answer
     worst, best = min(
         ((largest_error(fit, each), each) for each in candidates), key=lambda pair: pair[0]
     )

@@ -1,4 +1,4 @@
-"""Every primitive on the CPU: op × dtype × size × layout, through the whole compiler, on real runs."""
+"""Every primitive on the CPU: op × dtype × size × layout, through the whole compiler."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -20,7 +20,8 @@ BINARY = """
 kernel binary(input x: tensor, input y: tensor, output add: tensor, output sub: tensor,
               output mul: tensor, output low: tensor, output high: tensor, output eq: tensor,
               output ne: tensor, output lt: tensor, output le: tensor, output gt: tensor,
-              output ge: tensor, output chosen: tensor, output floored: tensor, output modulo: tensor) {
+              output ge: tensor, output chosen: tensor, output floored: tensor,
+              output modulo: tensor) {
   add = x + y;  sub = x - y;  mul = x * y;  low = min(x, y);  high = max(x, y);
   eq = x == y;  ne = x != y;  lt = x < y;  le = x <= y;  gt = x > y;  ge = x >= y;
   chosen = where(x > y, x, y);  floored = x // y;  modulo = x % y;
@@ -162,11 +163,11 @@ def test_functions_are_within_two_ulp(dtype: str) -> None:
     kernel = wia.compile(FUNCTIONS)["functions"]
     wider = np.longdouble if dtype == "f64" else np.float64
     for x, _ in cases(dtype):
-        e, l, t, _, s, c, r = kernel(x)
+        e, log, t, _, s, c, r = kernel(x)
         exact = x.astype(np.float64).astype(wider)
         with np.errstate(all="ignore"):
             expected = [f(exact) for f in EXACT] + [1 / np.sqrt(exact)]
-        for found, wanted in zip((e, l, t, s, c, r), expected, strict=True):
+        for found, wanted in zip((e, log, t, s, c, r), expected, strict=True):
             assert_within(found, wanted, 2.0, dtype)
 
 
@@ -323,7 +324,8 @@ def test_convolutions(dtype: str) -> None:
         ", padding=[2, 0], stride=[1, 3]",
     )
     for settings in every if dtype == "f32" else every[:1]:
-        text = f"kernel k(input x: tensor, input w: tensor, output y: tensor) {{ y = conv2d(x, w{settings}); }}"
+        head = "kernel k(input x: tensor, input w: tensor, output y: tensor)"
+        text = f"{head} {{ y = conv2d(x, w{settings}); }}"
         kernel = wia.compile(text)["k"]
         for shape, filters in (
             ((2, 3, 9, 40), (5, 3, 3, 3)),
@@ -352,7 +354,8 @@ def compare_convolutions(kernel: wia.Kernel, x: Array, w: Array, dtype: str) -> 
 
 
 def test_grouped_convolution_with_bias() -> None:
-    text = "kernel k(input x: tensor, input w: tensor, input b: tensor, output y: tensor) { y = relu(conv2d(x, w, b, groups=2, padding=1)); }"
+    text = """kernel k(input x: tensor, input w: tensor, input b: tensor, output y: tensor) {
+      y = relu(conv2d(x, w, b, groups=2, padding=1)); }"""
     kernel = wia.compile(text)["k"]
     x, w, b = small("f32", (2, 4, 8, 20), 1), small("f32", (6, 2, 3, 3), 2), small("f32", (6,), 3)
     np.testing.assert_allclose(
@@ -362,7 +365,8 @@ def test_grouped_convolution_with_bias() -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_softmax_and_norms(dtype: str) -> None:
-    text = """kernel k(input x: tensor, output a: tensor, output b: tensor, output c: tensor, output d: tensor) {
+    text = """kernel k(input x: tensor, output a: tensor, output b: tensor, output c: tensor,
+                       output d: tensor) {
       a = softmax(x, axis=1); b = softmax(x, axis=0); c = layer_norm(x); d = rms_norm(x); }"""
     kernel = wia.compile(text)["k"]
     eps = float(ml_dtypes.finfo(DTYPES[dtype].numpy).eps)
@@ -378,8 +382,10 @@ def test_softmax_and_norms(dtype: str) -> None:
 
 
 def test_movement_alone_and_inside_fusion() -> None:
-    text = """kernel k(input x: tensor<6, 4, 5, f32>, input y: tensor<5, f32>, output a: tensor, output b: tensor, output c: tensor) {
-      a = transpose(x, 0, 2); b = reshape(x, [8, 15]); c = exp(reshape(transpose(x, 0, 1), [24, 5]) * 0.1) + y; }"""
+    text = """kernel k(input x: tensor<6, 4, 5, f32>, input y: tensor<5, f32>, output a: tensor,
+                       output b: tensor, output c: tensor) {
+      a = transpose(x, 0, 2); b = reshape(x, [8, 15]);
+      c = exp(reshape(transpose(x, 0, 1), [24, 5]) * 0.1) + y; }"""
     kernel = wia.compile(text)["k"]
     x, y = small("f32", (6, 4, 5), 1), small("f32", (5,), 2)
     for found, expected in zip(kernel(x, y), wia.reference(kernel, x, y), strict=True):

@@ -1,4 +1,4 @@
-"""What the CPU target makes of nests: schedules, vector code for every width, listings, resources."""
+"""What the CPU target makes of nests: schedules, vector code, listings, resources."""
 
 import dataclasses
 
@@ -15,10 +15,18 @@ from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.passes.pipeline import Compiled, compile_kernel
 from wia_compiler.passes.target import ArraySpec
 
-MATMUL = "kernel mm(input a: tensor, input b: tensor, input c: tensor, output d: tensor) { d = relu(a @ b + c); }"
-CONVOLUTION = "kernel cv(input x: tensor, input w: tensor, input b: tensor, output y: tensor) { y = relu(conv2d(x, w, b, padding=1)); }"
-COLUMNS = "kernel cols(input x: tensor, output s: tensor, output m: tensor) { s = reduce_sum(x, axis=0); m = softmax(x, axis=0); }"
-
+MATMUL = (
+    "kernel mm(input a: tensor, input b: tensor, input c: tensor, output d: tensor) "
+    "{ d = relu(a @ b + c); }"
+)
+CONVOLUTION = (
+    "kernel cv(input x: tensor, input w: tensor, input b: tensor, output y: tensor) "
+    "{ y = relu(conv2d(x, w, b, padding=1)); }"
+)
+COLUMNS = (
+    "kernel cols(input x: tensor, output s: tensor, output m: tensor) "
+    "{ s = reduce_sum(x, axis=0); m = softmax(x, axis=0); }"
+)
 DTYPES_OF = {row.numpy: row for row in DTYPES.values()}
 _NARROW = {
     32: "-avx512f,-avx512vl,-avx512bw,-avx512dq,-avx512cd",

@@ -104,7 +104,9 @@ def object_of(text: str) -> bytes:
 
 def test_symbols_that_the_loader_might_not_find_are_refused() -> None:
     harmless = object_of(
-        "declare double @fmod(double, double)\ndefine double @f(double %x) { %y = call double @fmod(double %x, double 3.0)\n ret double %y }"
+        "declare double @fmod(double, double)\n"
+        "define double @f(double %x) {\n"
+        "%y = call double @fmod(double %x, double 3.0)\n ret double %y }"
     )
     assert undefined_symbols(harmless) == ["fmod"]
     assert 5 < code_size(harmless) < 100

@@ -124,7 +124,10 @@ def test_extremes_with_a_constant_keep_nan_and_order_zeros(op: str, constant: st
 
 
 def test_one_max_instruction_for_a_constant_that_is_no_zero() -> None:
-    text = "func.func @f(%x: f32) -> f32 { %c = arith.constant 6.0 : f32\n %y = arith.minimumf %x, %c : f32\n func.return %y : f32 }"
+    text = """func.func @f(%x: f32) -> f32 {
+      %c = arith.constant 6.0 : f32
+      %y = arith.minimumf %x, %c : f32
+      func.return %y : f32 }"""
     request = CodeRequest(emit(text).text.replace("internal ", ""), X86.triple, "")
     assert "minss" in shared_worker().generate(request).assembly
 
@@ -267,7 +270,8 @@ def test_gpu_modules() -> None:
         ),
         ("func.func @f() { %a = memref.alloc() : memref<4xf32>\n func.return }", "main memory"),
         (
-            "func.func @f(%a: memref<4xf32, strided<[?]>>, %i: index) { %x = memref.load %a[%i] : memref<4xf32, strided<[?]>>\n func.return }",
+            "func.func @f(%a: memref<4xf32, strided<[?]>>, %i: index) {\n"
+            "%x = memref.load %a[%i] : memref<4xf32, strided<[?]>>\n func.return }",
             "leaves strides open",
         ),
     ],

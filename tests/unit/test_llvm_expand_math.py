@@ -70,7 +70,7 @@ def test_largest_error(op: str, dtype: str) -> None:
     exact, bound32, bound64 = OPS[op]
     x = arguments(dtype)
     if dtype == "f64" and op in ("sin", "cos"):
-        # numpy's long double reduces by a long double pi: near multiples of pi/2 it is no reference.
+        # numpy's long double reduces by a long double pi: no reference near multiples of pi/2.
         x = np.where(np.abs(x) < 1e3, x, 1.0)
         x = np.where(np.abs(np.sin(2 * x)) > 1e-3, x, 1.0)
     run = elementwise(f"%y = math.{op} %x0 : {dtype}", [dtype], dtype, count=COUNT)

@@ -46,7 +46,9 @@ def test_gives_what_was_asked_for(worker: Worker) -> None:
 
 
 def test_generates_ptx(worker: Worker) -> None:
-    text = "define ptx_kernel void @f(ptr addrspace(1) %p) { store i32 7, ptr addrspace(1) %p\n ret void }"
+    text = """define ptx_kernel void @f(ptr addrspace(1) %p) {
+      store i32 7, ptr addrspace(1) %p
+      ret void }"""
     assert ".visible .entry f(" in worker.generate(request(text, PTX)).assembly
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from wia_compiler.backends.cpu.emit import OBJECT, check_symbols
 from wia_compiler.backends.cpu.fastcall import fast_caller
 from wia_compiler.backends.cpu.host import this_host
+from wia_compiler.passes.llvm.library import llvm_binding
 from wia_compiler.passes.target import Artifact
 
 Array = NDArray[Any]
@@ -79,8 +80,7 @@ class CpuExecutable:
 
 def load_executable(artifact: Artifact) -> CpuExecutable:
     """Load the object of an artifact and find its entry."""
-    import llvmlite.binding as llvm
-
+    llvm = llvm_binding()
     object_ = artifact.files[OBJECT]
     check_symbols(object_, this_host().triple)
     with _LOADING:

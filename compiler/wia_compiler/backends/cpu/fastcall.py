@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from wia_compiler.passes.llvm.library import llvm_binding
+
 Caller = Callable[[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]], bool]
 
 _TYPE_OFFSET = 8  # PyObject.ob_type
@@ -122,8 +124,7 @@ def fast_caller(address: int, buffers: int) -> Caller | None:
 def _compiled() -> tuple[_MethodDefinition, Any] | None:
     if not _layout_is_known():
         return None
-    import llvmlite.binding as llvm
-
+    llvm = llvm_binding()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     text = _TEXT.format(

@@ -7,6 +7,7 @@ import platform
 from dataclasses import dataclass
 
 from wia_compiler.base.errors import TargetError
+from wia_compiler.passes.llvm.library import llvm_binding
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,7 @@ def this_host() -> Host:
             f"the cpu target generates x86-64 code and this machine is {machine}; "
             "build for another target, e.g. kernel.to('gpu:sm_90')"
         )
-    import llvmlite.binding as llvm
-
+    llvm = llvm_binding()
     features = llvm.get_host_cpu_features()
     if features.get("avx512f") and features.get("avx512vl"):
         vector_bytes = 64

@@ -119,7 +119,7 @@ def _move_large_buffers(function: func.FuncOp) -> list[MemRefType[Attribute]]:
     for op in list(function.walk()):
         if not isinstance(op, memref.AllocOp):
             continue
-        type_ = cast("MemRefType[Attribute]", op.memref.type)
+        type_ = op.memref.type
         size = num_elements(type_) * size_bytes(type_.element_type)
         used += size
         if used <= STACK_LIMIT_BYTES:
@@ -145,7 +145,7 @@ def _give_workspace(function: func.FuncOp, scratch: dict[str, list[MemRefType[At
     for op in block.ops:
         match op:
             case memref.AllocOp():
-                wanted.append((op, cast("MemRefType[Attribute]", op.memref.type)))
+                wanted.append((op, op.memref.type))
             case func.CallOp():
                 wanted += [(op, each) for each in scratch.get(op.callee.string_value(), ())]
             case _:

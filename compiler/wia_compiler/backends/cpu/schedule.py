@@ -77,7 +77,7 @@ class SchedulePass:
         return Decision("schedule", name, False, reason, {}, subjects)
 
     def _register_tile(self, nest: func.FuncOp, leaf: ComputeOp) -> RegisterTile | None:
-        """Vectors along the innermost axis that allows it, rows along one that those do not read."""
+        """Vectors along the innermost axis that allows it, rows along one they do not read."""
         loops = {axis_of(loop): loop.extent.value.data for loop in loops_of(nest)}
         lanes = self.vector_bytes // size_bytes(_element(leaf, len(leaf.inputs)))
         for vectors in reversed(list(loops)):
@@ -97,7 +97,7 @@ class SchedulePass:
         return None
 
     def _columns(self, nest: func.FuncOp, leaf: ComputeOp) -> tuple[str, int] | None:
-        """The axis across the columns and how many of them at a time, if all leaves run along it."""
+        """The axis across the columns and how many at a time, if all leaves run along it."""
         loops = loops_of(nest)
         if not loops:
             return None
@@ -117,7 +117,7 @@ class SchedulePass:
 
 @dataclass(frozen=True)
 class RegisterTile:
-    """``columns`` points of axis ``vectors`` (whole vectors) by ``height`` points of axis ``rows``."""
+    """``columns`` points of axis ``vectors``, in whole vectors, by ``height`` of axis ``rows``."""
 
     vectors: str
     columns: int
@@ -169,8 +169,7 @@ def _pack(nest: func.FuncOp, tile: RegisterTile) -> dict[str, float | int | str]
         buffer, _, _ = stage_operand(leaf, operands[0], loop, PANEL)
     except IllegalRewrite as refusal:
         return {"panel": str(refusal)}
-    type_ = cast("MemRefType[Attribute]", buffer.memref.type)
-    return {"panel": "×".join(map(str, type_.get_shape()))}
+    return {"panel": "×".join(map(str, buffer.memref.type.get_shape()))}
 
 
 def _tile_columns(nest: func.FuncOp, axis: str, columns: int) -> dict[str, float | int | str]:
@@ -185,7 +184,7 @@ def _tile_columns(nest: func.FuncOp, axis: str, columns: int) -> dict[str, float
 
 
 def _is_row(leaf: ComputeOp, axis: str, along: Sequence[bool]) -> bool:
-    """Whether an axis reuses vectors: what runs along the lanes does not depend on it, another does."""
+    """Whether an axis reuses vectors: what runs along the lanes does not depend on it."""
     if axis not in leaf.axis_names:
         return False
     own = AffineDimExpr(leaf.axis_names.index(axis))
@@ -202,7 +201,7 @@ def _reads_memory_along(leaf: ComputeOp, axis: str) -> bool:
 
 
 def _even_share(extent: int, most: int) -> int:
-    """The largest height up to ``most`` that wastes no rows, or ``most`` where all would be small."""
+    """The largest height up to ``most`` that wastes no rows; ``most`` where it would be small."""
     if extent <= most:
         return extent
     for height in range(most, most // 2, -1):

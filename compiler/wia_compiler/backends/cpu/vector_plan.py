@@ -173,7 +173,7 @@ def _steps_by_one(expression: AffineExpr, axis: int) -> bool:
 
 
 def _is_testable(expression: AffineExpr, axis: int) -> bool:
-    """Linear, so that its extremes are at corners, and stepping by one along the lanes if at all."""
+    """Linear, so that its extremes are at corners; stepping by one along the lanes if at all."""
     if not linear_form(expression).is_linear:
         return False
     return not _reads(expression, axis) or _steps_by_one(expression, axis)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import (
+    AnyFloat,
     DenseIntOrFPElementsAttr,
     Float32Type,
     FloatAttr,
@@ -89,14 +90,7 @@ class Expansion:
         """A constant of a scalar type, or splatted over a vector type."""
         key = (value, repr(value), type_)
         if key not in self._constants:
-            scalar = element_of(type_)
-            attribute: FloatAttr | IntegerAttr | DenseIntOrFPElementsAttr
-            if isinstance(scalar, IntegerType):
-                attribute = IntegerAttr(_signed(int(value), scalar.width.data), scalar)
-            else:
-                attribute = FloatAttr(float(value), scalar)
-            if isinstance(type_, VectorType):
-                attribute = DenseIntOrFPElementsAttr.from_list(type_, [attribute.value.data])
+            attribute = _attribute(value, type_)
             self._constants[key] = Number(self, self.insert(arith.ConstantOp(attribute, type_)))
         return self._constants[key]
 
@@ -106,6 +100,20 @@ def element_of(type_: Attribute) -> Attribute:
     if isinstance(type_, VectorType):
         return cast("VectorType[Attribute]", type_).element_type
     return type_
+
+
+def _attribute(value: float | int, type_: Attribute) -> Any:
+    """The attribute of ``arith.constant``: a number, or a splat for a vector type."""
+    scalar = element_of(type_)
+    if isinstance(scalar, IntegerType):
+        width = cast("IntegerType", scalar).width.data
+        number = IntegerAttr(_signed(int(value), width), IntegerType(width))
+    else:
+        number = FloatAttr(float(value), cast("AnyFloat", scalar))
+    if isinstance(type_, VectorType):
+        dense = cast("VectorType[Any]", type_)
+        return DenseIntOrFPElementsAttr.from_list(dense, [number.value.data])
+    return number
 
 
 def _signed(value: int, width: int) -> int:
@@ -306,8 +314,9 @@ class Number:
 
     def like(self, element: Attribute) -> Attribute:
         """The type of this shape with another element."""
-        if isinstance(self.type, VectorType):
-            return VectorType(element, cast("VectorType[Attribute]", self.type).get_shape())
+        own = self.type
+        if isinstance(own, VectorType):
+            return VectorType(element, cast("VectorType[Attribute]", own).get_shape())
         return element
 
     def _convert(self, op: type[Operation], element: Attribute) -> Number:

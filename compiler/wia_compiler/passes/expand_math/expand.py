@@ -36,7 +36,7 @@ class ExpandOptions:
 
 @dataclass(frozen=True)
 class ExpandMathPass:
-    """``math.exp``, ``log``, ``tanh``, ``erf``, ``sin``, ``cos``, ``powf`` … → ``arith``, ``math.fma``."""
+    """``math.exp``, ``log``, ``tanh``, ``sin``, ``powf`` … → ``arith`` ops and ``math.fma``."""
 
     options: ExpandOptions = field(default_factory=ExpandOptions)
 

@@ -18,7 +18,7 @@ _LOG2_E_F64 = (1.4426950408889634, 2.0355273740931033e-17)
 
 
 def log(x: Number) -> Number:
-    """Natural logarithm; -inf at 0, NaN below. x = 2^e m with m near 1, then a polynomial in m - 1."""
+    """Natural logarithm; -inf at 0, NaN below. x = 2^e m, then a polynomial in m - 1."""
     e, m = split(x)
     high, low = _LN2_F32 if x.is_f32 else _LN2_F64
     whole = _whole(e, x)

@@ -9,6 +9,7 @@ pi/2 and fused multiply-adds (Cody and Waite).
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -102,7 +103,7 @@ def reduced_f32(x: Number, *, branches: bool) -> Reduced:
 
 
 def reduced_f64(x: Number, *, branches: bool) -> Reduced:
-    """The remainder of a non-negative f64, in two parts; large arguments take a branch of their own."""
+    """The remainder of a non-negative f64, in two parts; large ones take a branch of their own."""
 
     def small(inside: Expansion) -> list[Number]:
         return _by_parts_f64(inside.number(x.value))
@@ -152,7 +153,7 @@ def _by_integers_f32(x: Number) -> Reduced:
         words.append(chosen)
     high, middle, low = (
         (a << shift) | b.logical_shift(1).logical_shift(31 - shift)
-        for a, b in zip(words, words[1:], strict=False)
+        for a, b in itertools.pairwise(words)
     )
     total = mantissa * low.zero_extend(64)
     total = mantissa * middle.zero_extend(64) + total.logical_shift(32)
@@ -177,7 +178,7 @@ def _by_integers_f64(x: Number) -> list[Number]:
     words = [_table_word(word + place) for place in range(4)]
     high, middle, low = (
         (a << shift) | b.logical_shift(1).logical_shift(63 - shift)
-        for a, b in zip(words, words[1:], strict=False)
+        for a, b in itertools.pairwise(words)
     )
     carry = mantissa.multiply_high(low)
     middle_low, middle_high = mantissa * middle, mantissa.multiply_high(middle)

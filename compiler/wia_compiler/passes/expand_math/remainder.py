@@ -16,8 +16,8 @@ def remainder(x: Number, y: Number) -> Number:
     """x - y trunc(x / y), exact, with the sign of x; NaN for x infinite or y zero.
 
     Takes away the largest multiple 2^k |y| that fits until less than |y| is left. Each difference
-    is exact (the two are within a factor of two), and the rest at least halves: as many rounds as the
-    exponents differ.
+    is exact (the two are within a factor of two), and the rest at least halves: as many rounds as
+    the exponents differ.
     """
     divisor = y.abs()
     start = x.abs()

@@ -1,1 +1,1 @@
-"""From scf, memref, arith, math, vector and gpu ops to LLVM IR text, and from there to machine code."""
+"""From scf, memref, arith, math, vector and gpu ops to LLVM IR text, and on to machine code."""

@@ -111,9 +111,9 @@ def control_handlers(emit_block: EmitBlock) -> dict[str, Handler]:
 def loop_hints(op: Operation) -> list[str]:
     """``!llvm.loop`` entries from a loop's attributes.
 
-    ``wia.unroll``: an integer count, or a unit for all iterations. ``wia.vector_width``: lanes, where
-    1 keeps the loop scalar. (``llvm.loop.vectorize.enable`` is never written: it would also allow
-    LLVM to reorder float sums that carry no ``reassoc``.)
+    ``wia.unroll``: an integer count, or a unit for all iterations. ``wia.vector_width``: lanes,
+    where 1 keeps the loop scalar. (``llvm.loop.vectorize.enable`` is never written: it would also
+    allow LLVM to reorder float sums that carry no ``reassoc``.)
     """
     hints: list[str] = []
     match op.attributes.get("wia.unroll"):

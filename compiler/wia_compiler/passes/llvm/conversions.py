@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import Float32Type, IndexType, IntegerType, f64, i1, i64
+from xdsl.dialects.builtin import Float32Type, f64, i1, i64
 from xdsl.ir import Attribute, Operation
 
 from wia_compiler.passes.llvm.rounding import computed, narrow, widened
 from wia_compiler.passes.llvm.types import (
     constant,
+    integer_width,
     intrinsic_suffix,
     is_bf16,
     llvm_type,
@@ -43,7 +42,7 @@ def _integer_to_bf16(writer: Writer, op: Operation) -> str:
     type_, value = writer.type(source), writer.values[source]
     wide = llvm_type(with_element(result.type, f64), options)
     element = scalar_of(source.type)
-    if isinstance(element, IndexType) or cast("IntegerType", element).width.data > 53:
+    if (integer_width(element) or 0) > 53:
         value = _sticky(writer, source.type, value)
     number = writer.temporary(f"{_CASTS[op.name]} {type_} {value} to {wide}")
     return narrow(writer, f64, result.type, number)
@@ -106,8 +105,7 @@ def _bitcast(writer: Writer, op: arith.BitcastOp) -> None:
 
 def _index_cast(writer: Writer, op: arith.IndexCastOp) -> None:
     source, result = op.input.type, op.result.type
-    width = 64 if isinstance(source, IndexType) else cast("IntegerType", source).width.data
-    wanted = 64 if isinstance(result, IndexType) else cast("IntegerType", result).width.data
+    width, wanted = integer_width(source) or 0, integer_width(result) or 0
     if width == wanted:
         writer.values[op.result] = writer.values[op.input]
         return

@@ -60,7 +60,7 @@ class Metadata:
         return f" !dbg !{self._scope}"
 
     def suffix(self, op: Operation) -> str:
-        """What follows an instruction made from ``op``: ``", !dbg !9"``, or empty without debug info.
+        """What follows an instruction made from ``op``: ``", !dbg !9"``, empty without debug info.
 
         An op without a place is given line 0, which debuggers read as compiler-made.
         """

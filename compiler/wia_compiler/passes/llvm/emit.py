@@ -146,16 +146,19 @@ def _parameter(writer: Writer, argument: SSAValue) -> str:
     name = writer.fresh(argument.name_hint or "arg")
     writer.values[argument] = name
     type_ = writer.type(argument)
-    if not isinstance(argument.type, MemRefType):
+    memref_type = argument.type
+    if not isinstance(memref_type, MemRefType):
         return f"{type_} noundef {name}"
-    element = cast("MemRefType[Attribute]", argument.type).element_type
+    element = cast("MemRefType[Attribute]", memref_type).element_type
     alignment = max(size_bytes(element), _declared_alignment(argument))
     return f"{type_} noalias noundef align {alignment} {name}"
 
 
 def _declared_alignment(argument: SSAValue) -> int:
     """The argument attribute ``llvm.align`` in bytes, 1 where there is none."""
-    function = argument.block.parent_op() if isinstance(argument, BlockArgument) else None
+    if not isinstance(argument, BlockArgument):
+        return 1
+    function = argument.block.parent_op()
     if not isinstance(function, func.FuncOp) or function.arg_attrs is None:
         return 1
     alignment = function.arg_attrs.data[argument.index].data.get("llvm.align")

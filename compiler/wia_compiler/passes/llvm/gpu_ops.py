@@ -1,4 +1,4 @@
-"""gpu ops as calls of NVVM intrinsics: who am I, barriers, exchanges between the threads of a warp."""
+"""gpu ops as calls of NVVM intrinsics: who am I, barriers, exchanges inside a warp."""
 
 from __future__ import annotations
 

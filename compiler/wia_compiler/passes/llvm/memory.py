@@ -36,9 +36,10 @@ _DYNAMIC = -(2**63)  # MLIR's mark of an offset that is an operand
 
 def memref_type(value: SSAValue) -> MemRefType[Attribute]:
     """The type of a memref value."""
-    if not isinstance(value.type, MemRefType):
-        raise LLVMError(f"expected a memref, found {value.type}")
-    return cast("MemRefType[Attribute]", value.type)
+    type_ = value.type
+    if not isinstance(type_, MemRefType):
+        raise LLVMError(f"expected a memref, found {type_}")
+    return cast("MemRefType[Attribute]", type_)
 
 
 def linear_index(
@@ -204,7 +205,7 @@ def _global(writer: Writer, op: memref.GetGlobalOp) -> None:
 
 def global_text(op: memref.GlobalOp, writer_options: Any) -> str:
     """What follows the name of a constant table."""
-    type_ = cast("MemRefType[Attribute]", op.type)
+    type_ = op.type
     element = memory_type(type_.element_type, writer_options)
     kind = "constant" if op.constant is not None else "global"
     space = f"addrspace({writer_options.global_space}) " if writer_options.global_space else ""

@@ -19,16 +19,16 @@ class EmitOptions:
     """How one kind of machine spells a module.
 
     ``triple``             LLVM's name of the machine
-    ``data_layout``        its data layout string (empty: none is written, LLVM uses the triple's)
+    ``data_layout``        its data layout string (empty: LLVM uses the triple's)
     ``entry_attribute``    functions that carry it are entry points: exported, ``entry_convention``
-    ``skipped_attribute``  functions that carry it are left out (a host function that launches)
+    ``skipped_attribute``  functions that carry it are left out (a host that launches)
     ``packed_entry``       prefix of a second function for each entry point that takes an array of
                            pointers (``void wia.NAME(void *buffers[])``); then only that is exported
     ``global_space``       address space of memrefs without a memory space
-    ``bf16``               ``native``: LLVM's ``bfloat``; ``integer``: carried as ``i16``, rounded by
-                           integer arithmetic (x86 without AVX512-BF16 would call a helper)
-    ``f64_to_half``        ``native``, or ``odd``: f64 goes to f16/bf16 through an f32 rounded to odd,
-                           which rounds once in all and calls nothing
+    ``bf16``               ``native``: LLVM's ``bfloat``; ``integer``: carried as ``i16``, rounded
+                           by integers (x86 without AVX512-BF16 would call a helper)
+    ``f64_to_half``        ``native``, or ``odd``: f64 goes to f16/bf16 through an f32 rounded to
+                           odd, which rounds once in all and calls nothing
     ``extremum``           ``intrinsic``: maximumf is ``llvm.maximum``; ``select``: with a constant
                            operand it is a compare and a select (one instruction on x86, not five)
     ``loop_metadata``      entries of every loop's ``!llvm.loop`` node
@@ -54,14 +54,14 @@ class EmitOptions:
 
 
 def x86_options(triple: str, *, debug_info: bool = True) -> EmitOptions:
-    """Options for an x86-64 CPU; each ``wia.host`` function is exported as ``wia.NAME(buffers)``."""
+    """Options for x86-64; each ``wia.host`` function is exported as ``wia.NAME(buffers)``."""
     return EmitOptions(
         triple, packed_entry="wia.", bf16="integer", extremum="select", debug_info=debug_info
     )
 
 
 def nvptx_options(*, debug_info: bool = True) -> EmitOptions:
-    """Options for NVIDIA GPUs; kernels carry ``gpu.kernel``, functions with ``wia.host`` are left out.
+    """Options for NVIDIA GPUs; kernels carry ``gpu.kernel``, ``wia.host`` functions are left out.
 
     Integer attributes of a kernel become launch bounds: ``wia.block_size`` ``nvvm.maxntid``,
     ``wia.min_blocks`` (blocks an SM must be able to hold) ``nvvm.minctasm``.

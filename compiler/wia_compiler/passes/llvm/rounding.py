@@ -72,7 +72,7 @@ def _f32_to_bf16(writer: Writer, bf16: Attribute, value: str) -> str:
 
 
 def _f64_to_odd_f32(writer: Writer, shape: Attribute, value: str) -> str:
-    """An f64 as the f32 from which a second rounding gives what a single one would (round to odd)."""
+    """An f64 rounded to odd, as an f32: rounding that once more gives what a single one would."""
     options = writer.options
     narrow, wide, bits, truth = (
         llvm_type(with_element(shape, each), options) for each in (f32, f64, i32, i1)
@@ -107,9 +107,9 @@ def narrow(writer: Writer, element: Attribute, result: Attribute, value: str) ->
     """Round a value of type ``element`` (f64, f32 or f16, of ``result``'s shape) to ``result``."""
     options = writer.options
     target = scalar_of(result)
-    if isinstance(element, Float64Type) and not isinstance(target, Float32Type):
-        if options.f64_to_half == "odd":
-            value, element = _f64_to_odd_f32(writer, result, value), f32
+    is_half = not isinstance(target, Float32Type)
+    if isinstance(element, Float64Type) and is_half and options.f64_to_half == "odd":
+        value, element = _f64_to_odd_f32(writer, result, value), f32
     source = llvm_type(with_element(result, element), options)
     if is_bf16(result) and options.bf16 == "integer":
         if not isinstance(element, Float32Type):

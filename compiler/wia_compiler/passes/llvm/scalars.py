@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     i1,
 )
+from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Operation, SSAValue
 
 from wia_compiler.passes.llvm.rounding import computed, finish, widened
@@ -81,8 +82,8 @@ def flags_of(op: Operation) -> str:
     attribute = op.properties.get("fastmath")
     if not isinstance(attribute, arith.FastMathFlagsAttr):
         return ""
-    names = [flag.value for flag in arith.FastMathFlag if flag in attribute.data]
-    if len(names) == len(arith.FastMathFlag):
+    names = [flag.value for flag in FastMathFlag if flag in attribute.data]
+    if len(names) == len(FastMathFlag):
         return "fast "
     return "".join(f"{name} " for name in names)
 
@@ -173,7 +174,7 @@ def _ordered_constant(value: SSAValue) -> float | None:
         case FloatAttr() as attribute:
             number = attribute.value.data
         case DenseIntOrFPElementsAttr() as attribute if attribute.is_splat():
-            number = float(attribute.get_values()[0])
+            number = float(cast(float, attribute.get_values()[0]))
         case _:
             pass
     return number if number is not None and number == number else None

@@ -37,12 +37,20 @@ class LLVMError(Exception):
     """A module that has no LLVM form: an op or type that an earlier pass should have replaced."""
 
 
+def integer_width(attribute: Attribute) -> int | None:
+    """Bits of an integer or index type; ``None`` for another."""
+    if isinstance(attribute, IndexType):
+        return 64
+    if isinstance(attribute, IntegerType):
+        return cast("IntegerType", attribute).width.data
+    return None
+
+
 def llvm_type(attribute: Attribute, options: EmitOptions) -> str:
     """The LLVM type of an SSA value: ``float``, ``i64``, ``<8 x float>``, ``ptr addrspace(3)``."""
-    if isinstance(attribute, IntegerType):
-        return f"i{attribute.width.data}"
-    if isinstance(attribute, IndexType):
-        return "i64"
+    width = integer_width(attribute)
+    if width is not None:
+        return f"i{width}"
     if isinstance(attribute, BFloat16Type) and options.bf16 == "integer":
         return "i16"
     named = _FLOAT_NAMES.get(type(attribute))
@@ -66,10 +74,9 @@ def memory_type(element: Attribute, options: EmitOptions) -> str:
 
 def size_bytes(element: Attribute) -> int:
     """Bytes of one element in memory."""
-    if isinstance(element, IndexType):
-        return 8
-    if isinstance(element, IntegerType):
-        return max(1, element.width.data // 8)
+    width = integer_width(element)
+    if width is not None:
+        return max(1, width // 8)
     if isinstance(element, VectorType):
         vector = cast("VectorType[Attribute]", element)
         return _lanes(vector) * size_bytes(vector.element_type)
@@ -78,10 +85,9 @@ def size_bytes(element: Attribute) -> int:
 
 def intrinsic_suffix(attribute: Attribute) -> str:
     """What overloaded intrinsics append for a type: ``f32``, ``i64``, ``v8f32``."""
-    if isinstance(attribute, IntegerType):
-        return f"i{attribute.width.data}"
-    if isinstance(attribute, IndexType):
-        return "i64"
+    width = integer_width(attribute)
+    if width is not None:
+        return f"i{width}"
     if isinstance(attribute, VectorType):
         vector = cast("VectorType[Attribute]", attribute)
         return f"v{_lanes(vector)}{intrinsic_suffix(vector.element_type)}"
@@ -156,11 +162,10 @@ def constant(value: Any, attribute: Attribute, options: EmitOptions) -> str:
         vector = cast("VectorType[Attribute]", attribute)
         element = constant(value, vector.element_type, options)
         return f"splat ({llvm_type(vector.element_type, options)} {element})"
-    if isinstance(attribute, IntegerType):
-        if attribute.width.data == 1:
-            return "true" if value else "false"
-        return str(int(value))
-    if isinstance(attribute, IndexType):
+    width = integer_width(attribute)
+    if width == 1:
+        return "true" if value else "false"
+    if width is not None:
         return str(int(value))
     return _float_constant(float(value), attribute, options)
 

@@ -145,7 +145,7 @@ def _reduce(writer: Writer, op: vector.ReductionOp) -> None:
     scalar = llvm_type(scalar_of(op.vector.type), writer.options)
     is_float = scalar in ("float", "double", "half")
     spelled = _REDUCTIONS[kind][0 if is_float else 1]
-    if not spelled or op.acc is not None and not is_float:
+    if not spelled or (op.acc is not None and not is_float):
         raise LLVMError(f"no LLVM form for vector.reduction <{kind}> of {op.vector.type}")
     arguments = [(type_, name)]
     if kind in ("add", "mul") and is_float:

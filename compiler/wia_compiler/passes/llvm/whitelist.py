@@ -48,7 +48,7 @@ _DECLARATION = re.compile(r'^declare [^@]*@(?:"([^"]*)"|([^\s(]+))\(', re.MULTIL
 
 
 def allowed_names(triple: str) -> re.Pattern[str] | None:
-    """The pattern of names that a machine's modules may declare; ``None`` for one without a list."""
+    """The pattern of names that a machine's modules may declare; ``None`` without a list."""
     return _COMPILED.get(triple.split("-", 1)[0])
 
 

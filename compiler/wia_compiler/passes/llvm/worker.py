@@ -14,6 +14,7 @@ on intrinsics that a target cannot select.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shlex
 import subprocess
@@ -26,6 +27,7 @@ from typing import IO, Any, Literal
 
 from wia_compiler.base.errors import TargetError
 from wia_compiler.passes.llvm import worker_process
+from wia_compiler.passes.llvm.messages import read_message, write_message
 from wia_compiler.passes.llvm.whitelist import check_names
 
 Output = Literal["ir", "assembly", "object"]
@@ -75,7 +77,7 @@ class Worker:
             self._running()
 
     def generate(self, request: CodeRequest) -> Generated:
-        """Generate code; whatever goes wrong in LLVM is a ``TargetError`` with a way to repeat it."""
+        """Generate code; what goes wrong in LLVM is a ``TargetError`` with a way to repeat it."""
         check_names(request.ir, request.triple)
         with self._lock:
             header, blobs = self._exchange(request)
@@ -130,8 +132,8 @@ class Worker:
         process = self._running()
         assert process.stdin is not None and process.stdout is not None
         try:
-            worker_process.write_message(process.stdin, header, {"ir": text})
-            answer = worker_process.read_message(process.stdout)
+            write_message(process.stdin, header, {"ir": text})
+            answer = read_message(process.stdout)
         except (BrokenPipeError, ConnectionError, TypeError) as error:
             raise _ProcessDied from error
         if answer is None:
@@ -142,7 +144,7 @@ class Worker:
         if self._process is not None and self._process.poll() is None:
             return self._process
         self._discard()
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self._process = subprocess.Popen(
             [sys.executable, "-I", worker_process.__file__],
             stdin=subprocess.PIPE,
@@ -210,10 +212,8 @@ def _environment() -> dict[str, str]:
 
 
 def _close(stream: IO[bytes]) -> None:
-    try:
+    with contextlib.suppress(OSError):  # a full pipe to a dead process
         stream.close()
-    except OSError:
-        pass  # a full pipe to a dead process
 
 
 def _message(reason: str, request: CodeRequest) -> str:
@@ -225,4 +225,5 @@ def _message(reason: str, request: CodeRequest) -> str:
         *("--triple", request.triple, "--cpu", request.cpu, f"--features={request.features}"),
         *("--opt", str(request.opt)),
     ]
-    return f"LLVM refused the module for {request.triple}:\n{reason}\nrepeat it with:\n  {shlex.join(command)}"
+    repeat = f"repeat it with:\n  {shlex.join(command)}"
+    return f"LLVM refused the module for {request.triple}:\n{reason}\n{repeat}"

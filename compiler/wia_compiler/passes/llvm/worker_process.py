@@ -1,124 +1,107 @@
 """The program that the worker process runs: parses, optimises and generates code with LLVM.
 
-It imports llvmlite and nothing of this package, and answers on stdout what it reads on stdin, one
-message each way: four bytes of length, a JSON header, then the header's ``blobs`` (name, length) in
-order. Run on a file it reproduces one request::
+It imports llvmlite and two files of this package, and answers on stdout what it reads on stdin. Run
+on a file it repeats one request and prints the assembly::
 
     python -I worker_process.py FILE.ll --triple nvptx64-nvidia-cuda --cpu sm_90 --opt 2
 """
 
-import argparse
-import json
-import signal
-import struct
-import sys
+from __future__ import annotations
 
-import llvmlite.binding as llvm
+import argparse
+import importlib.util
+import signal
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+def _sibling(name: str) -> ModuleType:
+    """A file beside this one as a module of its own: the package would bring in all of xDSL."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"wia_worker_{name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 class Generator:
     """Keeps one target machine for each machine, CPU, feature set and level that was asked for."""
 
-    def __init__(self):
-        llvm.initialize_all_targets()
-        llvm.initialize_all_asmprinters()
-        llvm.initialize_native_asmparser()
-        llvm.set_option("", "--x86-asm-syntax=intel")
-        self.machines = {}
+    def __init__(self) -> None:
+        self.llvm: Any = _sibling("library").llvm_binding()
+        self.llvm.initialize_all_targets()
+        self.llvm.initialize_all_asmprinters()
+        self.llvm.initialize_native_asmparser()
+        self.llvm.set_option("", "--x86-asm-syntax=intel")
+        self.machines: dict[tuple[str, str, str, int], Any] = {}
 
-    def machine(self, triple, cpu, features, opt):
+    def machine(self, triple: str, cpu: str, features: str, opt: int) -> Any:
         """The target machine; its code may be loaded anywhere, constants lie within 2 GB of it."""
         key = (triple, cpu, features, opt)
         if key not in self.machines:
-            self.machines[key] = llvm.Target.from_triple(triple).create_target_machine(
+            self.machines[key] = self.llvm.Target.from_triple(triple).create_target_machine(
                 cpu=cpu, features=features, opt=opt, reloc="pic", codemodel="default"
             )
         return self.machines[key]
 
-    def run(self, request, text):
+    def run(self, request: dict[str, Any], text: str) -> dict[str, bytes]:
         """The assembly, and what else the request wants (``ir``, ``object``), name to bytes."""
-        opt = request["opt"]
+        opt: int = request["opt"]
         machine = self.machine(request["triple"], request["cpu"], request["features"], opt)
-        module = llvm.parse_assembly(text)
+        module = self.llvm.parse_assembly(text)
         module.verify()
         if opt:
-            tuning = llvm.create_pipeline_tuning_options(speed_level=opt)
+            tuning = self.llvm.create_pipeline_tuning_options(speed_level=opt)
             tuning.loop_vectorization = request["vectorize"]
             tuning.slp_vectorization = request["vectorize"]
             tuning.loop_unrolling = True
-            builder = llvm.create_pass_builder(machine, tuning)
+            builder = self.llvm.create_pass_builder(machine, tuning)
             builder.getModulePassManager().run(module, builder)
-        outputs = {}
+        outputs: dict[str, bytes] = {}
         if "ir" in request["outputs"]:
             outputs["ir"] = str(module).encode()
-        assembly = machine.emit_assembly(module)
+        assembly: str = machine.emit_assembly(module)
         outputs["assembly"] = assembly.encode()
         if "object" in request["outputs"]:
-            outputs["object"] = machine.emit_object(assembled(assembly, request["triple"]))
+            outputs["object"] = machine.emit_object(self.assembled(assembly, request["triple"]))
         return outputs
 
+    def assembled(self, assembly: str, triple: str) -> Any:
+        """A module of nothing but this assembly text: its object is that very text, assembled.
 
-def assembled(assembly, triple):
-    """A module of nothing but this assembly text: its object is that very text, assembled.
-
-    Line and frame directives are left out; they would only grow the object.
-    """
-    lines = [f'target triple = "{triple}"']
-    for line in assembly.splitlines():
-        if not line.startswith(("\t.loc\t", "\t.file\t", "\t.cfi_")):
-            quoted = line.replace("\\", "\\5C").replace('"', "\\22").replace("\t", "\\09")
-            lines.append(f'module asm "{quoted}"')
-    return llvm.parse_assembly("\n".join(lines))
-
-
-def read_exactly(stream, size):
-    """That many bytes, or ``None`` at the end of the stream."""
-    data = b""
-    while len(data) < size:
-        part = stream.read(size - len(data))
-        if not part:
-            return None
-        data += part
-    return data
+        Line and frame directives are left out; they would only grow the object.
+        """
+        lines = [f'target triple = "{triple}"']
+        for line in assembly.splitlines():
+            if not line.startswith(("\t.loc\t", "\t.file\t", "\t.cfi_")):
+                quoted = line.replace("\\", "\\5C").replace('"', "\\22").replace("\t", "\\09")
+                lines.append(f'module asm "{quoted}"')
+        return self.llvm.parse_assembly("\n".join(lines))
 
 
-def read_message(stream):
-    """One message as (header, blobs by name), or ``None`` at the end of the stream."""
-    head = read_exactly(stream, 4)
-    if head is None:
-        return None
-    header = json.loads(read_exactly(stream, struct.unpack("<I", head)[0]))
-    return header, {name: read_exactly(stream, size) for name, size in header["blobs"]}
-
-
-def write_message(stream, header, blobs):
-    """Write one message."""
-    header = {**header, "blobs": [[name, len(blob)] for name, blob in blobs.items()]}
-    data = json.dumps(header).encode()
-    stream.write(struct.pack("<I", len(data)) + data + b"".join(blobs.values()))
-    stream.flush()
-
-
-def serve():
+def serve() -> None:
     """Answer requests until stdin closes, which is when the parent ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    generator = Generator()
-    requests, answers = sys.stdin.buffer, sys.stdout.buffer
-    while (message := read_message(requests)) is not None:
+    generator, messages = Generator(), _sibling("messages")
+    while (message := messages.read_message(sys.stdin.buffer)) is not None:
         request, blobs = message
         try:
             outputs = generator.run(request, blobs["ir"].decode())
         except Exception as error:
-            write_message(answers, {"error": f"{type(error).__name__}: {error}"}, {})
+            failure = {"error": f"{type(error).__name__}: {error}"}
+            messages.write_message(sys.stdout.buffer, failure, {})
         else:
-            write_message(answers, {}, outputs)
+            messages.write_message(sys.stdout.buffer, {}, outputs)
 
 
-def main():
+def main() -> None:
     """Serve, or run one file and print its assembly."""
     parser = argparse.ArgumentParser(description="generate code for one LLVM IR file")
     parser.add_argument("file", nargs="?")
-    parser.add_argument("--triple", default=llvm.get_process_triple())
+    parser.add_argument("--triple")
     parser.add_argument("--cpu", default="")
     parser.add_argument("--features", default="")
     parser.add_argument("--opt", type=int, default=2)
@@ -127,8 +110,8 @@ def main():
         serve()
         return
     request = {**vars(arguments), "vectorize": True, "outputs": ["assembly"]}
-    with open(arguments.file, encoding="utf-8") as file:
-        print(Generator().run(request, file.read())["assembly"].decode())
+    text = Path(arguments.file).read_text(encoding="utf-8")
+    print(Generator().run(request, text)["assembly"].decode())
 
 
 if __name__ == "__main__":
