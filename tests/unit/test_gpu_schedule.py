@@ -1,0 +1,133 @@
+"""What the default schedule chooses, and from which numbers."""
+
+import numpy as np
+import pytest
+from unit.gpu_programs import CapturingTarget, compile_text
+from wia_compiler.backends.gpu.architecture import ARCHITECTURES
+from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
+from wia_compiler.backends.gpu.tiling import Tile
+from wia_compiler.passes.verify_tile import verify_tile
+
+ARCHITECTURE = ARCHITECTURES["sm_90"]
+
+
+def schedule(expression, *arrays):
+    """The scheduled module and the decisions about ``Y = expression`` of A, B …"""
+    names = "ABCD"[: len(arrays)]
+    parameters = ", ".join(f"input {name}: tensor" for name in names)
+    text = f"kernel k({parameters}, output Y: tensor) {{ Y = {expression}; }}"
+    target = CapturingTarget(ARCHITECTURE, lowers=False)
+    compiled = compile_text(text, arrays, target)
+    (module,) = target.modules
+    verify_tile(module)
+    return module, compiled.trace.stage("schedule").decisions
+
+
+def zeros(*shape, dtype=np.float32):
+    return np.zeros(shape, dtype)
+
+
+@pytest.mark.parametrize(
+    "sizes,width,expected",
+    [
+        ((1000,), 1, {"i": Tile(256, 1)}),
+        ((1 << 20,), 4, {"i": Tile(1024, 4)}),
+        ((17,), 1, {"i": Tile(17, 1)}),
+        ((100, 3), 1, {"i": Tile(85, 1), "j": Tile(3, 1)}),
+        ((100, 64), 4, {"i": Tile(16, 1), "j": Tile(64, 4)}),
+        ((8, 2, 4), 1, {"i": Tile(8, 1), "j": Tile(2, 1), "k": Tile(4, 1)}),
+        ((5, 1000), 1, {"i": Tile(1, 1), "j": Tile(256, 1)}),
+    ],
+)
+def test_threads_go_to_the_last_axis_first(sizes, width, expected):
+    tiles = spread_threads("ijk"[: len(sizes)], sizes, width)
+    assert tiles == expected
+    assert np.prod([tile.block // tile.each for tile in tiles.values()]) <= 256
+
+
+@pytest.mark.parametrize(
+    "arrays,width",
+    [
+        ((zeros(1 << 22), zeros(1 << 22)), 4),
+        ((zeros(1 << 22, dtype=np.float16), zeros(1 << 22, dtype=np.float16)), 8),
+        ((zeros(1 << 22, dtype=np.float64), zeros(1 << 22, dtype=np.float64)), 2),
+        ((zeros(1000), zeros(1000)), 1),  # too few points: threads matter more
+        ((zeros(2048, 2048), zeros(2048, 1)), 4),  # constant along the last axis
+        ((zeros(2048, 2049), zeros(1, 2049)), 1),  # rows do not begin at 16 bytes
+        ((zeros(2048, 2048).T, zeros(2048, 2048)), 1),  # not neighbours along the last axis
+        ((zeros(4096, 2048)[::2], zeros(2048, 2048)), 1),  # a view may begin anywhere
+    ],
+)
+def test_neighbours_a_thread_takes(arrays, width):
+    _, (decision,) = schedule("A + B", *arrays)
+    assert decision.numbers["vector"] == width
+
+
+@pytest.mark.parametrize(
+    "shape,axis,reason,threads",
+    [
+        ((4096, 512), 1, "a warp for each row", 128),
+        ((4096, 513), 1, "a block for each row", 128),
+        ((4096, 4096), 1, "a block for each row", 512),
+        ((4, 300), 1, "a block for each row", 64),  # too few rows for a warp each
+        ((4096, 4), 1, "a thread for each row", 256),
+        ((64, 8192), 0, "a thread for each row", 256),  # columns: neighbours in memory
+        ((4096, 6), 0, "a block for each row", 512),  # few columns
+    ],
+)
+def test_who_folds_a_row(shape, axis, reason, threads):
+    _, (decision,) = schedule(f"reduce_sum(A, axis={axis})", zeros(*shape))
+    assert reason in decision.reason
+    assert decision.numbers["threads"] == threads
+
+
+def test_a_value_is_folded_by_one_block():
+    _, (decision,) = schedule("reduce_sum(A)", zeros(1 << 20))
+    assert (decision.numbers["rows"], decision.numbers["threads"]) == (1, 1024)
+
+
+@pytest.mark.parametrize("length,kept", [(512, 1), (60_000, 1), (70_000, 0)])
+def test_rows_that_fit_are_read_once(length, kept):
+    """64 elements a thread at most: 65,536 for the largest block."""
+    _, (decision,) = schedule("softmax(A, axis=1)", zeros(600, length))
+    assert decision.numbers["rows kept in registers"] == kept
+
+
+@pytest.mark.parametrize(
+    "left,right,block,thread",
+    [
+        ((512, 512), (512, 512), "64×64×16", "4×4"),
+        ((512, 512), (512, 20), "64×32×16", "4×2"),
+        ((16, 512), (512, 64), "16×64×16", "1×4"),
+        ((512, 5), (5, 512), "64×64×5", "4×4"),
+    ],
+)
+def test_tiles_of_a_matmul(left, right, block, thread):
+    _, (decision,) = schedule("A @ B", zeros(*left), zeros(*right))
+    assert decision.numbers["block tile"] == block
+    assert decision.numbers["thread tile"] == thread
+    assert decision.numbers["threads"] == 256
+
+
+@pytest.mark.parametrize(
+    "left,right,reason",
+    [
+        ((4096, 4096), (4096,), "a warp for each result"),
+        ((4096,), (4096, 100), "a warp for each result"),
+        ((4096,), (4096, 8192), "direct"),
+        ((4096,), (4096,), "one block"),
+    ],
+)
+def test_vectors(left, right, reason):
+    _, (decision,) = schedule("A @ B", zeros(*left), zeros(*right))
+    assert reason in decision.reason
+
+
+def test_filters_share_what_a_thread_reads():
+    _, (decision,) = schedule("conv2d(A, B, padding=1)", zeros(1, 3, 32, 32), zeros(8, 3, 3, 3))
+    assert decision.numbers["results a thread"] == 4
+
+
+def test_a_one_by_one_convolution_is_a_matmul():
+    _, (decision,) = schedule("conv2d(A, B)", zeros(2, 32, 16, 16), zeros(64, 32, 1, 1))
+    assert decision.reason == "contraction: tiles in shared memory"
