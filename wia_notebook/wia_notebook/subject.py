@@ -100,9 +100,12 @@ def signature_text(build: Build) -> str:
 
 
 def origin_text(build: Build) -> str:
-    """``from disk · 1.8 ms`` or ``compiled · 212 ms``."""
-    where = {"memory": "from memory", "disk": "from disk", "miss": "compiled"}[build.cache.hit]
-    return f"{where} · {units.duration(build.cache.build_time_ns)}"
+    """``compiled · 212 ms``, ``from disk · 1.8 ms`` or ``in memory · compiled in 212 ms``."""
+    cache = build.cache
+    if cache.hit == "memory":
+        return f"in memory · compiled in {units.duration(cache.compile_time_ns)}"
+    where = {"disk": "from disk", "miss": "compiled"}[cache.hit]
+    return f"{where} · {units.duration(cache.build_time_ns)}"
 
 
 def example_arguments(kernel: Kernel) -> str:

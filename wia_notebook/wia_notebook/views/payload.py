@@ -114,7 +114,7 @@ def _picture(picture: Picture, stage: Stage) -> dict[str, Any]:
 
 
 def _op(row: OpRow, spans: _SpanTable) -> list[Any]:
-    """[id, name, label, family, type, spans, origins, parent, line, flops, bytes, operands]"""
+    """A row as links.js names its places: id, name, label, family, type, spans, origins, …"""
     return [
         row.id,
         row.name,
@@ -127,7 +127,6 @@ def _op(row: OpRow, spans: _SpanTable) -> list[Any]:
         row.line,
         units.scaled(row.flops, "FLOP") if row.flops else "",
         units.size(row.size_bytes) if row.size_bytes else "",
-        row.operands,
     ]
 
 

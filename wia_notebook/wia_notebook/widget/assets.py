@@ -34,6 +34,7 @@ _MODULES = (
 _IMPORT = re.compile(r'^import [^;]*? from "\./[\w]+\.js";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=function|const|let|class)", re.MULTILINE)
 _COMMENT = re.compile(r"^ *// .*\n", re.MULTILINE)
+_INDENT = re.compile(r"^ +", re.MULTILINE)
 
 
 @cache
@@ -45,9 +46,8 @@ def script() -> str:
 
 def _module(name: str, text: str) -> str:
     """A module's own names stay inside a block; what it exports goes out of it."""
-    lines = re.findall(r"^export (?:function|const) (.*)", text, re.MULTILINE)
-    names = [found for line in lines for found in _names(line)]
-    body = _COMMENT.sub("", _EXPORT.sub("", _IMPORT.sub("", text)))
+    names = re.findall(r"^export (?:function|const) (\w+)", text, re.MULTILINE)
+    body = _INDENT.sub("", _COMMENT.sub("", _EXPORT.sub("", _IMPORT.sub("", text))))
     if name == "explorer":
         return body
     return (
@@ -55,14 +55,8 @@ def _module(name: str, text: str) -> str:
     )
 
 
-def _names(line: str) -> list[str]:
-    """``f(x) {`` → f; ``A = 0, B = 1;`` → A, B."""
-    first = re.match(r"\w+", line)
-    return ([first[0]] if first else []) + re.findall(r"(?<=, )([A-Z]+)(?= = \d)", line)
-
-
 @cache
 def style() -> str:
     """The style sheet with the theme's colours."""
-    own = (_FOLDER / "explorer.css").read_text(encoding="utf-8")
+    own = _INDENT.sub("", (_FOLDER / "explorer.css").read_text(encoding="utf-8"))
     return theme.page_css(".wia") + own + graph_svg.CSS + roofline.CSS

@@ -30,12 +30,16 @@
   // The newest version that the application shares of a package.
   const shared = async (name) => {
     const versions = scope[name];
-    const newest = Object.keys(versions).sort((a, b) => a.localeCompare(b, undefined, { numeric: true })).pop();
+    const newest = Object.keys(versions)
+      .sort((a, b) => a.localeCompare(b, undefined, { numeric: true }))
+      .pop();
     return (await versions[newest].get())();
   };
 
   const plugin = async () => {
-    const [codemirror, state, view] = await Promise.all(["@jupyterlab/codemirror", "@codemirror/state", "@codemirror/view"].map(shared));
+    const [codemirror, state, view] = await Promise.all(
+      ["@jupyterlab/codemirror", "@codemirror/state", "@codemirror/view"].map(shared),
+    );
     const mark = (kind) => view.Decoration.mark({ class: `cm-wia cm-wia-${kind}` });
     const marks = Object.fromEntries(Object.keys(VARIABLES).map((kind) => [kind, mark(kind)]));
     const magic = view.Decoration.line({ class: "cm-wia-magic" });
@@ -85,14 +89,35 @@
       },
       { decorations: (value) => value.decorations },
     );
-    const rules = Object.entries(VARIABLES).map(([kind, name]) => [`.cm-wia-${kind}, .cm-wia-${kind} *`, { color: `var(${name}) !important`, fontWeight: kind === "kw" ? "bold" : "normal", fontStyle: kind === "cm" ? "italic" : "normal", textDecoration: "none !important" }]);
-    const theme = view.EditorView.baseTheme({ ...Object.fromEntries(rules), ".cm-wia-magic": { backgroundColor: "color-mix(in srgb, var(--jp-mirror-editor-keyword-color) 9%, transparent)" } });
+    const rules = Object.entries(VARIABLES).map(([kind, name]) => [
+      `.cm-wia-${kind}, .cm-wia-${kind} *`,
+      {
+        color: `var(${name}) !important`,
+        fontWeight: kind === "kw" ? "bold" : "normal",
+        fontStyle: kind === "cm" ? "italic" : "normal",
+        textDecoration: "none !important",
+      },
+    ]);
+    const theme = view.EditorView.baseTheme({
+      ...Object.fromEntries(rules),
+      ".cm-wia-magic": {
+        backgroundColor:
+          "color-mix(in srgb, var(--jp-mirror-editor-keyword-color) 9%, transparent)",
+      },
+    });
     return {
       id: "wia-notebook:highlight",
       autoStart: true,
       requires: [codemirror.IEditorExtensionRegistry],
       activate: (_, registry) => {
-        registry.addExtension({ name: "wia-highlight", factory: () => codemirror.EditorExtensionRegistry.createImmutableExtension([state.Prec.highest(words), theme]) });
+        registry.addExtension({
+          name: "wia-highlight",
+          factory: () =>
+            codemirror.EditorExtensionRegistry.createImmutableExtension([
+              state.Prec.highest(words),
+              theme,
+            ]),
+        });
       },
     };
   };

@@ -5,17 +5,43 @@ import { listing, plainRows } from "./listing.js";
 // Machine text, up to two formats side by side, each line linked to the cell.
 export function assemblyTab(view) {
   const { data, store } = view;
-  if (!data.assembly.length) return { element: h("p", { class: "wia-empty" }, data.hint || "no machine code yet") };
+  if (!data.assembly.length)
+    return { element: h("p", { class: "wia-empty" }, data.hint || "no machine code yet") };
   const shown = chosen(view);
   const buttons = data.assembly.map((pane) =>
-    h("button", { type: "button", class: "chip", "aria-pressed": String(shown.includes(pane)), onclick: () => choose(view, pane) }, pane.title));
+    h(
+      "button",
+      {
+        type: "button",
+        class: "chip",
+        "aria-pressed": String(shown.includes(pane)),
+        onclick: () => choose(view, pane),
+      },
+      pane.title,
+    ),
+  );
   const words = h("div", { class: "wia-card wia-explain", "aria-live": "polite" });
-  const panes = shown.map((pane) => assemblyPane(view, pane, (line) => explain(view, pane, line, words)));
+  const panes = shown.map((pane) =>
+    assemblyPane(view, pane, (line) => explain(view, pane, line, words)),
+  );
   const [kind, format, line] = store.selected.split("/");
   const pinned = kind === "text" ? shown.find((pane) => pane.format === format) : null;
   explain(view, pinned ?? shown[0], pinned ? Number(line) : 0, words);
-  const bar = data.assembly.length > 1 ? h("div", { class: "wia-bar" }, h("span", { class: "dim" }, "show"), buttons) : null;
-  const element = h("div", {}, bar, h("div", { class: `wia-two${panes.length > 1 ? "" : " one"}` }, panes.map((pane) => pane.element)), h("div", { class: "wia-under pad" }, words));
+  const bar =
+    data.assembly.length > 1
+      ? h("div", { class: "wia-bar" }, h("span", { class: "dim" }, "show"), buttons)
+      : null;
+  const element = h(
+    "div",
+    {},
+    bar,
+    h(
+      "div",
+      { class: `wia-two${panes.length > 1 ? "" : " one"}` },
+      panes.map((pane) => pane.element),
+    ),
+    h("div", { class: "wia-under pad" }, words),
+  );
 
   function light(lit, selection) {
     for (const pane of panes) {
@@ -32,44 +58,90 @@ export function assemblyTab(view) {
 // The formats on show: what the reader chose, else the selected stage's and its neighbour.
 function chosen(view) {
   const { data, store } = view;
-  const wanted = store.formats.map((name) => data.assembly.find((pane) => pane.format === name)).filter(Boolean);
+  const wanted = store.formats
+    .map((name) => data.assembly.find((pane) => pane.format === name))
+    .filter(Boolean);
   if (wanted.length) return wanted;
-  const at = Math.max(1, data.assembly.findIndex((pane) => pane.format === store.stage) > 0 ? data.assembly.findIndex((pane) => pane.format === store.stage) : data.assembly.length - 1);
+  const at = Math.max(
+    1,
+    data.assembly.findIndex((pane) => pane.format === store.stage) > 0
+      ? data.assembly.findIndex((pane) => pane.format === store.stage)
+      : data.assembly.length - 1,
+  );
   return data.assembly.slice(at - 1, at + 1);
 }
 
 function choose(view, pane) {
   const now = chosen(view).map((shown) => shown.format);
   const without = now.filter((name) => name !== pane.format);
-  const next = without.length < now.length ? (without.length ? without : now) : [...now.slice(-1), pane.format];
+  const next =
+    without.length < now.length
+      ? without.length
+        ? without
+        : now
+      : [...now.slice(-1), pane.format];
   const order = view.data.assembly.map((other) => other.format);
   view.store.set({ formats: next.sort((a, b) => order.indexOf(a) - order.indexOf(b)) });
 }
 
 function assemblyPane(view, pane, onLine) {
   const stage = pane.stage ? view.stage(pane.stage) : null;
-  const text = stage ? stage.text : pane.text, lines = stage ? stage.lines : pane.lines;
+  const text = stage ? stage.text : pane.text,
+    lines = stage ? stage.lines : pane.lines;
   const part = listing({
-    rows: plainRows(text), language: pane.language, highlighter: view.highlighter, label: `${pane.title} listing`,
-    onHover: (line) => { view.store.hover(line && lines[line] ? `text/${pane.format}/${line}` : ""); if (line) onLine(line); },
-    onPick: (line) => { view.store.pick(`text/${pane.format}/${line}`); onLine(line); },
+    rows: plainRows(text),
+    language: pane.language,
+    highlighter: view.highlighter,
+    label: `${pane.title} listing`,
+    onHover: (line) => {
+      view.store.hover(line && lines[line] ? `text/${pane.format}/${line}` : "");
+      if (line) onLine(line);
+    },
+    onPick: (line) => {
+      view.store.pick(`text/${pane.format}/${line}`);
+      onLine(line);
+    },
   });
-  const element = h("div", { class: "wia-pane flush" }, h("h4", {}, h("span", {}, pane.title), h("span", {}, pane.count)), part.element);
+  const element = h(
+    "div",
+    { class: "wia-pane flush" },
+    h("h4", {}, h("span", {}, pane.title), h("span", {}, pane.count)),
+    part.element,
+  );
   return { element, part, lines, format: pane.format };
 }
 
 // The operation of a line in plain words, and where it comes from.
 function explain(view, pane, line, words) {
-  const text = line ? plainRows(pane.stage ? view.stage(pane.stage).text : pane.text)[line - 1]?.text ?? "" : "";
+  const text = line
+    ? (plainRows(pane.stage ? view.stage(pane.stage).text : pane.text)[line - 1]?.text ?? "")
+    : "";
   const opcode = view.highlighter.opcode(pane.language, text);
   if (!opcode) {
-    words.replaceChildren(h("span", { class: "dim" }, "point at an instruction: what it does and which line of the cell it comes from stand here"));
+    words.replaceChildren(
+      h(
+        "span",
+        { class: "dim" },
+        "point at an instruction: what it does and which line of the cell it comes from stand here",
+      ),
+    );
     return;
   }
   const lit = view.links.resolve(`text/${pane.format}/${line}`);
   const meaning = view.data.opcodes[pane.format]?.[opcode] ?? "";
   const ops = [...lit.ops].reverse().find(([name, ids]) => ids.size && view.stage(name).graph);
-  const labels = ops ? [...ops[1]].map((id) => view.links.row(ops[0], id)).filter((op) => op && op[FAMILY] !== "fusion").map((op) => op[LABEL]) : [];
-  const from = lit.lines.size ? ` · from ${linesText(lit.lines)}${labels.length ? `, ${labels.slice(0, 3).join(", ")}` : ""}` : "";
-  words.replaceChildren(h("b", { class: "w-op" }, opcode), meaning ? ` — ${meaning}` : "", h("span", { class: "dim" }, `${from} · ${pane.title} line ${line}`));
+  const labels = ops
+    ? [...ops[1]]
+        .map((id) => view.links.row(ops[0], id))
+        .filter((op) => op && op[FAMILY] !== "fusion")
+        .map((op) => op[LABEL])
+    : [];
+  const from = lit.lines.size
+    ? ` · from ${linesText(lit.lines)}${labels.length ? `, ${labels.slice(0, 3).join(", ")}` : ""}`
+    : "";
+  words.replaceChildren(
+    h("b", { class: "w-op" }, opcode),
+    meaning ? ` — ${meaning}` : "",
+    h("span", { class: "dim" }, `${from} · ${pane.title} line ${line}`),
+  );
 }

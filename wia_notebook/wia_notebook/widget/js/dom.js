@@ -15,7 +15,8 @@ export function h(tag, attributes = {}, ...children) {
 // An SVG text as elements; scripts and event attributes are dropped, links too.
 export function svgElement(text) {
   const parsed = new DOMParser().parseFromString(text, "image/svg+xml").documentElement;
-  if (parsed.nodeName !== "svg") return h("p", { class: "wia-empty" }, "this picture cannot be read");
+  if (parsed.nodeName !== "svg")
+    return h("p", { class: "wia-empty" }, "this picture cannot be read");
   for (const element of [parsed, ...parsed.querySelectorAll("*")]) {
     if (["script", "foreignObject", "a", "use", "image"].includes(element.nodeName)) {
       element.remove();
@@ -29,13 +30,46 @@ export function svgElement(text) {
 }
 
 export function table(columns, rows, options = {}) {
-  const numeric = columns.map((_, index) => rows.length > 0 && rows.every((row) => typeof row[index] === "string" && /^[-–−]?[\d.,  ]*( ?[%kKMGTPµnm]?[Bs]?)$/.test(row[index] ?? "")));
+  const numeric = columns.map(
+    (_, index) =>
+      rows.length > 0 &&
+      rows.every(
+        (row) =>
+          typeof row[index] === "string" &&
+          /^[-–−]?[\d.,  ]*( ?[%kKMGTPµnm]?[Bs]?)$/.test(row[index] ?? ""),
+      ),
+  );
   const head = columns.length
-    ? h("thead", {}, h("tr", {}, columns.map((title, index) => h("th", { scope: "col", class: numeric[index] ? "n" : null }, title))))
+    ? h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          columns.map((title, index) =>
+            h("th", { scope: "col", class: numeric[index] ? "n" : null }, title),
+          ),
+        ),
+      )
     : null;
   const body = rows.map((row, rowIndex) =>
-    h("tr", options.row ? options.row(rowIndex) : {},
-      row.map((cell, index) => h("td", { class: [numeric[index] ? "n" : "", options.cell ? options.cell(rowIndex, index) : ""].join(" ").trim() || null }, cell))));
+    h(
+      "tr",
+      options.row ? options.row(rowIndex) : {},
+      row.map((cell, index) =>
+        h(
+          "td",
+          {
+            class:
+              [numeric[index] ? "n" : "", options.cell ? options.cell(rowIndex, index) : ""]
+                .join(" ")
+                .trim() || null,
+          },
+          cell,
+        ),
+      ),
+    ),
+  );
   return h("div", { class: "wia-scroll" }, h("table", {}, head, h("tbody", {}, body)));
 }
 
@@ -48,7 +82,12 @@ export function arrowGroup(container, selector) {
     if (step === undefined || at < 0) return;
     event.preventDefault();
     event.stopPropagation();
-    const next = Math.abs(step) === 1 ? (at + step + buttons.length) % buttons.length : step < 0 ? 0 : buttons.length - 1;
+    const next =
+      Math.abs(step) === 1
+        ? (at + step + buttons.length) % buttons.length
+        : step < 0
+          ? 0
+          : buttons.length - 1;
     buttons[next].focus();
     buttons[next].click();
   });

@@ -4,18 +4,32 @@ import { h, svgElement, table } from "./dom.js";
 // Two graphs side by side: the stage to compare with, carrying the pass's plan, and the selected one.
 export function graphTab(view) {
   const { store } = view;
-  const stage = view.stage(store.stage), beside = view.stage(store.compareStage);
+  const stage = view.stage(store.stage),
+    beside = view.stage(store.compareStage);
   const panes = [];
   const planned = stage.plan && beside && view.previousGraph(stage.name) === beside.name;
-  if (beside && hasPicture(beside)) panes.push(pane(view, beside, "before", planned ? stage.plan : beside.graph, stage));
-  panes.push(hasPicture(stage) ? pane(view, stage, panes.length ? "after" : "", stage.graph) : nothing(view, stage));
-  const rows = stage.decisions.rows.length ? h("div", { class: "wia-under" }, decisionTable(view, stage, { short: true })) : null;
-  const element = h("div", {}, h("div", { class: `wia-two${panes.length > 1 ? "" : " one"}` }, panes), rows);
+  if (beside && hasPicture(beside))
+    panes.push(pane(view, beside, "before", planned ? stage.plan : beside.graph, stage));
+  panes.push(
+    hasPicture(stage)
+      ? pane(view, stage, panes.length ? "after" : "", stage.graph)
+      : nothing(view, stage),
+  );
+  const rows = stage.decisions.rows.length
+    ? h("div", { class: "wia-under" }, decisionTable(view, stage, { short: true }))
+    : null;
+  const element = h(
+    "div",
+    {},
+    h("div", { class: `wia-two${panes.length > 1 ? "" : " one"}` }, panes),
+    rows,
+  );
 
   function light(lit) {
     for (const picture of element.querySelectorAll("[data-picture]")) {
       const ids = lit.ops.get(picture.dataset.picture) ?? new Set();
-      for (const node of picture.querySelectorAll("[data-op]")) node.classList.toggle("hl", ids.has(node.dataset.op));
+      for (const node of picture.querySelectorAll("[data-op]"))
+        node.classList.toggle("hl", ids.has(node.dataset.op));
       picture.classList.toggle("some-lit", ids.size > 0);
     }
   }
@@ -26,16 +40,36 @@ const hasPicture = (stage) => Boolean(stage.graph || stage.nest);
 
 function pane(view, stage, word, picture, pass) {
   const adjacent = pass && view.previousChanged(pass.name) === stage.name;
-  const name = word === "before" ? (adjacent ? `before ${pass.title}` : stage.title) : word === "after" ? `after ${stage.title}` : stage.title;
+  const name =
+    word === "before"
+      ? adjacent
+        ? `before ${pass.title}`
+        : stage.title
+      : word === "after"
+        ? `after ${stage.title}`
+        : stage.title;
   const counts = h("span", { class: word === "after" ? "good" : "" }, picture?.counts ?? "");
   const body = picture ? graphBody(view, stage, picture) : nestBody(view, stage);
-  return h("div", { class: "wia-pane", "data-picture": stage.name }, h("h4", {}, h("span", {}, name), counts), body);
+  return h(
+    "div",
+    { class: "wia-pane", "data-picture": stage.name },
+    h("h4", {}, h("span", {}, name), counts),
+    body,
+  );
 }
 
 function graphBody(view, stage, picture) {
   if (!picture.svg) {
     const note = h("p", { class: "wia-note" }, picture.note ?? "too large to draw");
-    return h("div", {}, note, table(["family", "op", "count"], picture.summary.map((row) => row.map(String))));
+    return h(
+      "div",
+      {},
+      note,
+      table(
+        ["family", "op", "count"],
+        picture.summary.map((row) => row.map(String)),
+      ),
+    );
   }
   const svg = svgElement(picture.svg);
   const width = Number(svg.getAttribute("width"));
@@ -43,11 +77,23 @@ function graphBody(view, stage, picture) {
   svg.setAttribute("width", "100%");
   svg.setAttribute("role", "presentation"); // its ops are buttons here
   svg.style.maxWidth = `${width}px`;
-  const box = h("div", { class: "wia-picture", tabindex: "0", role: "group", "aria-label": `graph of stage ${stage.title}; Tab and Enter select ops` }, svg);
+  const box = h(
+    "div",
+    {
+      class: "wia-picture",
+      tabindex: "0",
+      role: "group",
+      "aria-label": `graph of stage ${stage.title}; Tab and Enter select ops`,
+    },
+    svg,
+  );
   for (const node of svg.querySelectorAll("[data-op]")) {
     node.setAttribute("tabindex", "-1");
     node.setAttribute("role", "button");
-    node.setAttribute("aria-label", node.querySelector(".title, text")?.textContent ?? node.dataset.op);
+    node.setAttribute(
+      "aria-label",
+      node.querySelector(".title, text")?.textContent ?? node.dataset.op,
+    );
   }
   if (width > 900) zoomable(box, svg, width);
   return listen(view, stage, box);
@@ -55,24 +101,35 @@ function graphBody(view, stage, picture) {
 
 // A graph wider than the pane can be seen whole or at its own size.
 function zoomable(box, svg, width) {
-  const button = h("button", {
-    type: "button", class: "wia-zoom", "aria-pressed": "false",
-    onclick: () => {
-      const large = button.getAttribute("aria-pressed") !== "true";
-      button.setAttribute("aria-pressed", String(large));
-      svg.style.width = large ? `${width}px` : "100%";
-      svg.style.maxWidth = "none";
+  const button = h(
+    "button",
+    {
+      type: "button",
+      class: "wia-zoom",
+      "aria-pressed": "false",
+      onclick: () => {
+        const large = button.getAttribute("aria-pressed") !== "true";
+        button.setAttribute("aria-pressed", String(large));
+        svg.style.width = large ? `${width}px` : "100%";
+        svg.style.maxWidth = "none";
+      },
     },
-  }, "full size");
+    "full size",
+  );
   box.prepend(button);
 }
 
 function listen(view, stage, box) {
   const { store } = view;
   const opAt = (event) => event.target.closest?.("[data-op]")?.dataset.op;
-  box.addEventListener("mouseover", (event) => store.hover(opAt(event) ? `${stage.name}/${opAt(event)}` : ""));
+  box.addEventListener("mouseover", (event) =>
+    store.hover(opAt(event) ? `${stage.name}/${opAt(event)}` : ""),
+  );
   box.addEventListener("mouseleave", () => store.hover(""));
-  box.addEventListener("click", (event) => opAt(event) && store.pick(`${stage.name}/${opAt(event)}`));
+  box.addEventListener(
+    "click",
+    (event) => opAt(event) && store.pick(`${stage.name}/${opAt(event)}`),
+  );
   box.addEventListener("keydown", (event) => {
     const nodes = [...box.querySelectorAll("[data-op]")];
     const at = nodes.indexOf(document.activeElement);
@@ -91,14 +148,55 @@ function listen(view, stage, box) {
 // Loops around loops around leaves, as boxes in boxes.
 function nestBody(view, stage) {
   const box = (item) =>
-    h("div", { class: `wia-nest f-${item.family}`, "data-op": item.id, tabindex: "-1", role: "button", "aria-label": item.label }, h("span", {}, item.label), item.note ? h("small", {}, item.note) : null, item.children.map(box));
-  const left = stage.nest.left_out ? h("p", { class: "wia-note" }, `${stage.nest.left_out} more ops are in the text`) : null;
-  return listen(view, stage, h("div", { class: "wia-picture nests", tabindex: "0", role: "group", "aria-label": `loop nests of stage ${stage.title}` }, stage.nest.boxes.map(box), left));
+    h(
+      "div",
+      {
+        class: `wia-nest f-${item.family}`,
+        "data-op": item.id,
+        tabindex: "-1",
+        role: "button",
+        "aria-label": item.label,
+      },
+      h("span", {}, item.label),
+      item.note ? h("small", {}, item.note) : null,
+      item.children.map(box),
+    );
+  const left = stage.nest.left_out
+    ? h("p", { class: "wia-note" }, `${stage.nest.left_out} more ops are in the text`)
+    : null;
+  return listen(
+    view,
+    stage,
+    h(
+      "div",
+      {
+        class: "wia-picture nests",
+        tabindex: "0",
+        role: "group",
+        "aria-label": `loop nests of stage ${stage.title}`,
+      },
+      stage.nest.boxes.map(box),
+      left,
+    ),
+  );
 }
 
 function nothing(view, stage) {
   const here = view.data.assembly.some((pane) => pane.format === stage.name);
   const tab = here ? "assembly" : "text";
-  return h("div", { class: "wia-pane" }, h("h4", {}, h("span", {}, stage.title)),
-    h("p", { class: "wia-empty" }, `${stage.title} is a listing, not a graph. `, h("button", { type: "button", class: "link", onclick: () => view.store.set({ tab }) }, here ? "Show the assembly" : "Show its text")));
+  return h(
+    "div",
+    { class: "wia-pane" },
+    h("h4", {}, h("span", {}, stage.title)),
+    h(
+      "p",
+      { class: "wia-empty" },
+      `${stage.title} is a listing, not a graph. `,
+      h(
+        "button",
+        { type: "button", class: "link", onclick: () => view.store.set({ tab }) },
+        here ? "Show the assembly" : "Show its text",
+      ),
+    ),
+  );
 }

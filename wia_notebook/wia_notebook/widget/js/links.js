@@ -1,6 +1,17 @@
 // What belongs together: source lines, ops of every stage and lines of machine text.
 // A selection is a text: "fusion/3" (ops "3,4"), "line/8", "text/ptx/12" (a line of a stage).
-export const ID = 0, NAME = 1, LABEL = 2, FAMILY = 3, TYPE = 4, SPANS = 5, ORIGINS = 6, PARENT = 7, LINE = 8, FLOPS = 9, BYTES = 10, OPERANDS = 11;
+// A row of an op table has its values at these places.
+export const ID = 0;
+export const NAME = 1;
+export const LABEL = 2;
+export const FAMILY = 3;
+export const TYPE = 4;
+export const SPANS = 5;
+export const ORIGINS = 6;
+export const PARENT = 7;
+export const LINE = 8;
+export const FLOPS = 9;
+export const BYTES = 10;
 const NOTHING = { lines: new Set(), ops: new Map(), spans: [] };
 
 // Stages that changed nothing name the stage before; here they become whole again.
@@ -15,23 +26,30 @@ export function whole(data) {
     }
     return map;
   };
-  const row = (op) => op.map((value, index) => (index === SPANS ? value.map((number) => data.spans[number]) : value));
+  const row = (op) =>
+    op.map((value, index) => (index === SPANS ? value.map((number) => data.spans[number]) : value));
   for (const sent of data.stages) {
     const stage = sent.same ? sent : { ...sent, ops: sent.ops.map(row), lines: lines(sent.lines) };
     const before = stage.same && stages.find((other) => other.name === stage.same);
     if (!before) stages.push(stage);
     else {
-      const ops = before.ops.map((op) => op.map((value, index) => (index === ORIGINS ? [op[ID]] : value)));
+      const ops = before.ops.map((op) =>
+        op.map((value, index) => (index === ORIGINS ? [op[ID]] : value)),
+      );
       stages.push({ ...before, plan: undefined, ...stage, ops });
     }
   }
-  const assembly = data.assembly.map((pane) => (pane.lines ? { ...pane, lines: lines(pane.lines) } : pane));
+  const assembly = data.assembly.map((pane) =>
+    pane.lines ? { ...pane, lines: lines(pane.lines) } : pane,
+  );
   return { ...data, stages, assembly };
 }
 
 export function makeLinks(data) {
   const stages = data.stages.filter((stage) => stage.ops.length);
-  const rows = new Map(stages.map((stage) => [stage.name, new Map(stage.ops.map((op) => [op[ID], op]))]));
+  const rows = new Map(
+    stages.map((stage) => [stage.name, new Map(stage.ops.map((op) => [op[ID], op]))]),
+  );
   const cache = new Map();
 
   function resolve(selection) {
@@ -56,7 +74,9 @@ export function makeLinks(data) {
   function byLine(line) {
     const ops = new Map();
     for (const stage of stages) {
-      const found = stage.ops.filter((op) => op[SPANS].some((span) => span[0] <= line && line <= span[2]));
+      const found = stage.ops.filter((op) =>
+        op[SPANS].some((span) => span[0] <= line && line <= span[2]),
+      );
       ops.set(stage.name, new Set(found.map((op) => op[ID])));
     }
     return { lines: new Set([line]), ops, spans: [[line, 1, line, 100000]] };
@@ -66,7 +86,15 @@ export function makeLinks(data) {
     if (!spans.length) return NOTHING;
     const keys = new Set(spans.map(String));
     const ops = new Map();
-    for (const stage of stages) ops.set(stage.name, new Set(stage.ops.filter((op) => op[SPANS].some((span) => keys.has(String(span)))).map((op) => op[ID])));
+    for (const stage of stages)
+      ops.set(
+        stage.name,
+        new Set(
+          stage.ops
+            .filter((op) => op[SPANS].some((span) => keys.has(String(span))))
+            .map((op) => op[ID]),
+        ),
+      );
     return { lines: linesOf(spans), ops, spans };
   }
 
@@ -78,10 +106,17 @@ export function makeLinks(data) {
     const ops = new Map([[name, ids]]);
     const spans = uniqueSpans([...ids].flatMap((id) => rows.get(name).get(id)?.[SPANS] ?? []));
     const keys = new Set(spans.map(String));
-    const bySpan = (stage) => new Set(stage.ops.filter((op) => op[SPANS].length && op[SPANS].every((span) => keys.has(String(span)))).map((op) => op[ID]));
+    const bySpan = (stage) =>
+      new Set(
+        stage.ops
+          .filter((op) => op[SPANS].length && op[SPANS].every((span) => keys.has(String(span))))
+          .map((op) => op[ID]),
+      );
     let current = ids;
     for (let i = at; i > 0; i--) {
-      const origins = [...current].flatMap((id) => rows.get(stages[i].name).get(id)?.[ORIGINS] ?? []);
+      const origins = [...current].flatMap(
+        (id) => rows.get(stages[i].name).get(id)?.[ORIGINS] ?? [],
+      );
       current = origins.length ? new Set(origins) : bySpan(stages[i - 1]);
       ops.set(stages[i - 1].name, new Set([...current, ...arguments_]));
     }
@@ -106,12 +141,19 @@ export function makeLinks(data) {
     return lines;
   }
 
-  return { resolve, litLines, row: (stage, id) => rows.get(stage)?.get(id), rows: (stage) => rows.get(stage) };
+  return {
+    resolve,
+    litLines,
+    row: (stage, id) => rows.get(stage)?.get(id),
+    rows: (stage) => rows.get(stage),
+  };
 }
 
 export function litByLines(lineSpans, lit) {
   if (!lit.spans.length) return [];
-  return Object.entries(lineSpans ?? {}).filter(([, spans]) => spans.some((span) => lit.spans.some((wanted) => overlap(span, wanted)))).map(([line]) => Number(line));
+  return Object.entries(lineSpans ?? {})
+    .filter(([, spans]) => spans.some((span) => lit.spans.some((wanted) => overlap(span, wanted))))
+    .map(([line]) => Number(line));
 }
 
 export function linesOf(spans) {
@@ -120,7 +162,8 @@ export function linesOf(spans) {
   return lines;
 }
 
-const before = (line, column, otherLine, otherColumn) => line < otherLine || (line === otherLine && column <= otherColumn);
+const before = (line, column, otherLine, otherColumn) =>
+  line < otherLine || (line === otherLine && column <= otherColumn);
 const overlap = (a, b) => !before(a[2], a[3], b[0], b[1]) && !before(b[2], b[3], a[0], a[1]);
 const uniqueSpans = (spans) => [...new Map(spans.map((span) => [String(span), span])).values()];
 

@@ -1,32 +1,65 @@
 import { h } from "./dom.js";
 
-const ROW = 19, ALL_AT_ONCE = 400, MARGIN = 40;
+const ROW = 19,
+  ALL_AT_ONCE = 400,
+  MARGIN = 40;
 
 // Lines of text in a scrolling pane; long texts keep only the visible lines in the page.
 // A row is {number, text, sign, kind, line, mark, fold}; `line` is its number in the stage's text.
 export function listing({ rows, language, highlighter, label, onHover, onPick, onFold, bar }) {
-  const box = h("div", { class: "wia-listing", tabindex: "0", role: "region", "aria-label": label });
+  const box = h("div", {
+    class: "wia-listing",
+    tabindex: "0",
+    role: "region",
+    "aria-label": label,
+  });
   const inner = h("pre", { class: "wia-code" });
   box.append(inner);
-  let lit = new Set(), chosen = 0;
-  let first = -1, last = -1;
+  let lit = new Set(),
+    chosen = 0;
+  let first = -1,
+    last = -1;
   const windowed = rows.length > ALL_AT_ONCE;
   const width = String(rows.reduce((most, row) => Math.max(most, row.number || 0), 0)).length;
 
   function element(row) {
-    if (row.fold) return h("button", { class: "wia-fold", type: "button", onclick: () => onFold(row) }, `⋯ ${row.fold} unchanged lines`);
+    if (row.fold)
+      return h(
+        "button",
+        { class: "wia-fold", type: "button", onclick: () => onFold(row) },
+        `⋯ ${row.fold} unchanged lines`,
+      );
     const number = h("i", { "aria-hidden": "true" }, String(row.number || "").padStart(width));
     const sign = row.sign === undefined ? null : h("b", { class: "sign" }, row.sign || " ");
     const gauge = bar ? h("span", { class: "bar" }, bar(row)) : null;
-    const classes = ["ln", row.kind, row.line && lit.has(row.line) ? "hl" : "", row.line && row.line === chosen ? "at" : ""].filter(Boolean).join(" ");
-    return h("span", { class: classes, "data-line": row.line || null }, number, sign, gauge, ...highlighter.render(language, row.text, row.mark), "\n");
+    const classes = [
+      "ln",
+      row.kind,
+      row.line && lit.has(row.line) ? "hl" : "",
+      row.line && row.line === chosen ? "at" : "",
+    ]
+      .filter(Boolean)
+      .join(" ");
+    return h(
+      "span",
+      { class: classes, "data-line": row.line || null },
+      number,
+      sign,
+      gauge,
+      ...highlighter.render(language, row.text, row.mark),
+      "\n",
+    );
   }
 
   function draw() {
-    let from = 0, to = rows.length;
+    let from = 0,
+      to = rows.length;
     if (windowed) {
       from = Math.max(0, Math.floor(box.scrollTop / ROW) - MARGIN);
-      to = Math.min(rows.length, Math.ceil((box.scrollTop + (box.clientHeight || 480)) / ROW) + MARGIN);
+      to = Math.min(
+        rows.length,
+        Math.ceil((box.scrollTop + (box.clientHeight || 480)) / ROW) + MARGIN,
+      );
       if (from >= first && to <= last && first >= 0) return;
       inner.style.paddingTop = `${from * ROW}px`;
       inner.style.paddingBottom = `${(rows.length - to) * ROW}px`;
@@ -59,7 +92,8 @@ export function listing({ rows, language, highlighter, label, onHover, onPick, o
     const index = rows.findIndex((row) => row.line === line);
     if (index < 0) return;
     const top = index * ROW;
-    if (top < box.scrollTop || top > box.scrollTop + box.clientHeight - ROW) box.scrollTop = Math.max(0, top - box.clientHeight / 3);
+    if (top < box.scrollTop || top > box.scrollTop + box.clientHeight - ROW)
+      box.scrollTop = Math.max(0, top - box.clientHeight / 3);
     draw();
   }
   return { element: box, light, reveal };
@@ -68,12 +102,17 @@ export function listing({ rows, language, highlighter, label, onHover, onPick, o
 export function plainRows(text) {
   const lines = text.split("\n");
   if (lines[lines.length - 1] === "") lines.pop();
-  return lines.map((line, index) => ({ number: index + 1, line: index + 1, text: expandTabs(line) }));
+  return lines.map((line, index) => ({
+    number: index + 1,
+    line: index + 1,
+    text: expandTabs(line),
+  }));
 }
 
 // Tab stops every eight columns, as assemblers assume.
 export function expandTabs(line) {
   let out = "";
-  for (const part of line.split(/(\t)/)) out += part === "\t" ? " ".repeat(8 - (out.length % 8)) : part;
+  for (const part of line.split(/(\t)/))
+    out += part === "\t" ? " ".repeat(8 - (out.length % 8)) : part;
   return out;
 }

@@ -13,13 +13,32 @@ export function ribbon(view) {
     groups[groups.length - 1].stages.push(stage);
   }
   const button = (stage) =>
-    h("button", {
-      type: "button", class: `st${stage.changed ? "" : " none"}`, "data-stage": stage.name, tabindex: "-1",
-      title: [stage.title, stage.detail, stage.time].filter(Boolean).join(" · "),
-      onclick: () => store.set({ stage: stage.name }),
-    }, h("span", {}, stage.title), h("small", {}, stage.detail), stage.changed && stage.time ? h("small", { class: "time" }, stage.time) : null);
-  const element = h("nav", { class: "wia-ribbon", "aria-label": "stages of the compilation" },
-    groups.map((group) => h("div", { class: "group", role: "group", "aria-label": `${group.level} level` }, h("span", { class: "lvl", "aria-hidden": "true" }, group.level), h("div", { class: "steps" }, group.stages.map(button)))));
+    h(
+      "button",
+      {
+        type: "button",
+        class: `st${stage.changed ? "" : " none"}`,
+        "data-stage": stage.name,
+        tabindex: "-1",
+        title: [stage.title, stage.detail, stage.time].filter(Boolean).join(" · "),
+        onclick: () => store.set({ stage: stage.name }),
+      },
+      h("span", {}, stage.title),
+      h("small", {}, stage.detail),
+      stage.changed && stage.time ? h("small", { class: "time" }, stage.time) : null,
+    );
+  const element = h(
+    "nav",
+    { class: "wia-ribbon", "aria-label": "stages of the compilation" },
+    groups.map((group) =>
+      h(
+        "div",
+        { class: "group", role: "group", "aria-label": `${group.level} level` },
+        h("span", { class: "lvl", "aria-hidden": "true" }, group.level),
+        h("div", { class: "steps" }, group.stages.map(button)),
+      ),
+    ),
+  );
 
   function show() {
     for (const step of element.querySelectorAll("[data-stage]")) {
@@ -36,7 +55,9 @@ export function ribbon(view) {
 }
 
 function reveal(element, step) {
-  const left = step.offsetLeft - element.offsetLeft, right = left + step.offsetWidth;
+  const left = step.offsetLeft - element.offsetLeft,
+    right = left + step.offsetWidth;
   if (left < element.scrollLeft) element.scrollLeft = left - 40;
-  else if (right > element.scrollLeft + element.clientWidth) element.scrollLeft = right - element.clientWidth + 40;
+  else if (right > element.scrollLeft + element.clientWidth)
+    element.scrollLeft = right - element.clientWidth + 40;
 }

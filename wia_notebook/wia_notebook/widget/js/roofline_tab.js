@@ -4,8 +4,24 @@ import { h, svgElement, table } from "./dom.js";
 export function rooflineTab(view) {
   const roofline = view.data.roofline;
   if (!roofline) {
-    const run = h("button", { type: "button", class: "btn", onclick: () => view.send({ type: "run" }) }, "▶ Run and measure");
-    return { element: h("div", { class: "wia-empty" }, h("p", {}, view.data.hint || "The kernel has not run yet. A live run puts its point under the ceilings of this machine."), view.data.hint ? null : run) };
+    const run = h(
+      "button",
+      { type: "button", class: "btn", onclick: () => view.send({ type: "run" }) },
+      "▶ Run and measure",
+    );
+    return {
+      element: h(
+        "div",
+        { class: "wia-empty" },
+        h(
+          "p",
+          {},
+          view.data.hint ||
+            "The kernel has not run yet. A live run puts its point under the ceilings of this machine.",
+        ),
+        view.data.hint ? null : run,
+      ),
+    };
   }
   const svg = svgElement(roofline.svg);
   svg.removeAttribute("height");
@@ -13,8 +29,22 @@ export function rooflineTab(view) {
   svg.style.maxWidth = "720px";
   const advice = roofline.advice.map((text) => h("div", { class: "wia-card" }, text));
   return {
-    element: h("div", { class: "wia-two roof" },
-      h("div", { class: "wia-pane" }, h("h4", {}, h("span", {}, "Roofline"), h("span", {}, roofline.headline)), h("div", { class: "wia-picture" }, svg)),
-      h("div", { class: "wia-pane" }, h("h4", {}, h("span", {}, "Every number"), h("span", {}, "and where it is from")), table(["what", "value", "from"], roofline.rows), h("div", { class: "wia-cards" }, advice))),
+    element: h(
+      "div",
+      { class: "wia-two roof" },
+      h(
+        "div",
+        { class: "wia-pane" },
+        h("h4", {}, h("span", {}, "Roofline"), h("span", {}, roofline.headline)),
+        h("div", { class: "wia-picture" }, svg),
+      ),
+      h(
+        "div",
+        { class: "wia-pane" },
+        h("h4", {}, h("span", {}, "Every number"), h("span", {}, "and where it is from")),
+        table(["what", "value", "from"], roofline.rows),
+        h("div", { class: "wia-cards" }, advice),
+      ),
+    ),
   };
 }

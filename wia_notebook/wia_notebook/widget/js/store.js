@@ -2,28 +2,44 @@
 const TRAITS = ["stage", "compare", "selected", "tab", "formats"];
 
 export function makeStore(model, view) {
-  const listeners = new Set(), lightListeners = new Set();
+  const listeners = new Set(),
+    lightListeners = new Set();
   let hovered = "";
   let frame = 0;
 
   const store = {
     get stage() {
       const name = model.get("stage");
-      return view.data.stages.some((stage) => stage.name === name) ? name : view.data.stages.at(-1)?.name ?? "";
+      return view.data.stages.some((stage) => stage.name === name)
+        ? name
+        : (view.data.stages.at(-1)?.name ?? "");
     },
     // "" follows the selected stage: the last one before it that changed something; "-" is none.
     get compareStage() {
       const name = model.get("compare");
       if (name === "-") return "";
-      return view.data.stages.some((stage) => stage.name === name && name !== store.stage) ? name : view.previousChanged(store.stage);
+      return view.data.stages.some((stage) => stage.name === name && name !== store.stage)
+        ? name
+        : view.previousChanged(store.stage);
     },
-    get tab() { return model.get("tab"); },
-    get selected() { return model.get("selected"); },
-    get formats() { return model.get("formats") ?? []; },
-    get hovering() { return Boolean(hovered); },
-    get shown() { return hovered || store.selected; },
+    get tab() {
+      return model.get("tab");
+    },
+    get selected() {
+      return model.get("selected");
+    },
+    get formats() {
+      return model.get("formats") ?? [];
+    },
+    get hovering() {
+      return Boolean(hovered);
+    },
+    get shown() {
+      return hovered || store.selected;
+    },
     set(changes) {
-      for (const [name, value] of Object.entries(changes)) if (TRAITS.includes(name)) model.set(name, value);
+      for (const [name, value] of Object.entries(changes))
+        if (TRAITS.includes(name)) model.set(name, value);
       model.save_changes();
     },
     pick(selection, keep = false) {
@@ -40,7 +56,13 @@ export function makeStore(model, view) {
   };
   const changed = () => listeners.forEach((listener) => listener());
   const lit = () => lightListeners.forEach((listener) => listener());
-  const events = [["change:stage", changed], ["change:compare", changed], ["change:tab", changed], ["change:formats", changed], ["change:selected", lit]];
+  const events = [
+    ["change:stage", changed],
+    ["change:compare", changed],
+    ["change:tab", changed],
+    ["change:formats", changed],
+    ["change:selected", lit],
+  ];
   for (const [name, handler] of events) model.on(name, handler);
   store.dispose = () => {
     for (const [name, handler] of events) model.off(name, handler);
