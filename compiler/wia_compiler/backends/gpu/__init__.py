@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: nests to PTX, and what ptxas, nvdisasm and cupy do with it."""
