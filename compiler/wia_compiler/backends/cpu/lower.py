@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
+from wia_compiler.backends.cpu.axis_order import walk_memory_last
 from wia_compiler.backends.cpu.vector_leaf import lower_leaf_to_vectors
 from wia_compiler.backends.cpu.vector_plan import plan_vectors
 from wia_compiler.base.record import Level
@@ -34,6 +35,8 @@ STACK_LIMIT_BYTES = 16 * 1024
 """Register buffers of a nest beyond this live in the workspace: stacks of threads are small."""
 
 _ALIGNMENT = 64
+_UNROLL = 4
+"""Axes of so many points are written out: a fold of few points then has one loop to vectorise."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +105,13 @@ def _lower_loop(op: tile.ForOp) -> None:
 
 def _lower_leaf(leaf: tile.ComputeOp, vector_bytes: int) -> None:
     """Vector code where the leaf is a register tile, else loops over scalars."""
+    leaf = walk_memory_last(leaf)
     context, builder = LeafContext(leaf), Builder(InsertPoint.before(leaf))
     plan = plan_vectors(context, vector_bytes)
     if plan is not None:
         lower_leaf_to_vectors(plan, builder)
     else:
-        lower_leaf_to_loops(context, builder)
+        lower_leaf_to_loops(context, builder, unroll=_UNROLL)
     leaf.detach()
     leaf.erase()
 

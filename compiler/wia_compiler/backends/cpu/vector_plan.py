@@ -23,6 +23,7 @@ from wia_compiler.passes.llvm.types import scope_of, size_bytes, strides_of
 PANEL = "packed"
 """The memory space of consecutive copies that a nest makes for itself."""
 _MOST_VECTORS = 32
+_MOST_CHUNKS = 8
 _VECTOR_BODY = (
     *("arith.constant", "arith.addf", "arith.subf", "arith.mulf", "arith.divf", "arith.negf"),
     *("arith.addi", "arith.subi", "arith.muli", "arith.extf", "arith.truncf", "arith.extsi"),
@@ -83,7 +84,7 @@ def plan_vectors(context: LeafContext, vector_bytes: int) -> VectorPlan | None:
     if any(op.name not in _VECTOR_BODY for op in leaf.body.block.ops):
         return None
     axis = wide[-1]
-    lanes = vector_bytes // _widest_bytes(leaf)
+    lanes = vector_bytes // element_bytes(leaf)
     rows = tuple(each for each in parallel if each != axis)
     count = math.prod(leaf.sizes[each] for each in rows) * leaf.sizes[axis] // max(lanes, 1)
     if lanes < 2 or leaf.sizes[axis] % lanes or (leaf.folds and count > _MOST_VECTORS):
@@ -106,6 +107,8 @@ def plan_vectors(context: LeafContext, vector_bytes: int) -> VectorPlan | None:
     if leaf.folds and not all(_is_limited(leaf, each, axis) for each in bounds):
         return None
     reduce = tuple(each for each, folded in enumerate(leaf.reductions) if folded)
+    if not leaf.folds and leaf.sizes[axis] // lanes > _MOST_CHUNKS:
+        return None
     unrolled = len(wide) == 1
     return VectorPlan(context, axis, lanes, rows, reduce, bounds, padding, unrolled)
 
@@ -140,8 +143,8 @@ def _padding(context: LeafContext, operand: int) -> tuple[Condition | None, ...]
     )
 
 
-def _widest_bytes(leaf: ComputeOp) -> int:
-    """Bytes of the widest element that the body computes with (truth values do not count)."""
+def element_bytes(leaf: ComputeOp) -> int:
+    """Bytes of the widest element that a leaf computes with (truth values do not count)."""
     values: list[SSAValue] = [*leaf.body.block.args]
     for op in leaf.body.block.ops:
         values += op.results

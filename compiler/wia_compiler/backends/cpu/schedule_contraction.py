@@ -1,0 +1,197 @@
+"""Schedules of matrix products and convolutions on a CPU.
+
+register tile  rows of one operand times vectors of the other, sums in registers while the fold
+               runs; the panel of vectors is copied to consecutive memory where many rows read it
+streamed rows  a vector times a matrix: rows of the matrix pass by once, in the order of memory,
+               and are added to one row of sums in the first cache
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.ir.affine import AffineDimExpr
+
+from wia_compiler.backends.cpu.vector_plan import PANEL, element_bytes, runs_along_lanes
+from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.passes.affine import atoms
+from wia_compiler.passes.tile_rewrites import (
+    IllegalRewrite,
+    axis_of,
+    interchange,
+    leaves_of,
+    loops_of,
+    stage_operand,
+    tile_axis,
+    tile_reduction,
+)
+
+Numbers = dict[str, float | int | str]
+
+_PANEL_ROWS = 32
+"""From so many rows on, copying a panel of vectors costs less than reading it with strides."""
+_ROW_BYTES = 16 * 1024
+"""A streamed row's sums: half of the first cache."""
+_STREAMED_ROWS = 4
+"""Rows that are added at a time, so that sums are loaded and stored once for four products."""
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """``columns`` points of axis ``vectors``, in whole vectors, by ``height`` of axis ``rows``.
+
+    ``panel`` is the operand to copy so that its vectors are consecutive (``None``: it is read where
+    it lies).
+    """
+
+    vectors: str
+    columns: int
+    rows: str
+    height: int
+    panel: int | None
+
+
+def schedule_contraction(
+    nest: func.FuncOp, leaf: ComputeOp, vector_bytes: int, vector_registers: int
+) -> tuple[str, Numbers]:
+    """What was done to the nest, with its numbers; an empty text where nothing was."""
+    lanes = vector_bytes // element_bytes(leaf)
+    tile = _register_tile(nest, leaf, lanes, vector_registers)
+    if tile is not None:
+        numbers = _tile_registers(nest, tile)
+        return "a register tile: every vector loaded is used by all rows", numbers
+    streamed = _streamed_axis(nest, leaf, lanes)
+    if streamed is not None:
+        numbers = _stream_rows(nest, leaf, streamed, lanes)
+        return "rows streamed in the order of memory past one row of sums", numbers
+    return "", {}
+
+
+def _register_tile(
+    nest: func.FuncOp, leaf: ComputeOp, lanes: int, vector_registers: int
+) -> _Tile | None:
+    """Vectors along the innermost axis that allows it, rows along one they do not read."""
+    sizes = {axis_of(loop): loop.extent.value.data for loop in loops_of(nest)}
+    most_rows, most_chunks = (8, 2) if vector_registers >= 32 else (4, 2)
+    for vectors in reversed(list(sizes)):
+        if vectors not in leaf.axis_names or sizes[vectors] < lanes // 2:
+            continue
+        reads = _reads_axis(leaf, vectors)
+        rows = [axis for axis in sizes if axis != vectors and _is_row(leaf, axis, reads)]
+        if not any(reads) or not rows:
+            continue
+        row = rows[-1]
+        columns = min(most_chunks, -(-sizes[vectors] // lanes)) * lanes
+        panel = _panel(leaf, vectors, reads, many_rows=sizes[row] >= _PANEL_ROWS)
+        along = runs_along_lanes(leaf, vectors)
+        if along is None and panel is None:
+            continue
+        if along is not None and sizes[vectors] <= columns:
+            panel = None
+        return _Tile(vectors, columns, row, _even_share(sizes[row], most_rows), panel)
+    return None
+
+
+def _panel(leaf: ComputeOp, vectors: str, reads: Sequence[bool], *, many_rows: bool) -> int | None:
+    """The operand to copy: the only one that varies along the lanes, where many rows read it."""
+    varying = [number for number, read in enumerate(reads) if read]
+    if leaf.kind.data == "window" or len(varying) != 1 or not many_rows:
+        return None
+    return varying[0]
+
+
+def _tile_registers(nest: func.FuncOp, tile: _Tile) -> Numbers:
+    numbers: Numbers = {"columns": tile.columns, "rows": tile.height}
+    if tile.columns > 1:
+        tile_axis(nest, tile.vectors, tile.columns)
+    if tile.height > 1:
+        tile_axis(nest, tile.rows, tile.height)
+    (leaf,) = (each for each in leaves_of(nest) if each.kind.data in ("contract", "window"))
+    if leaf.kind.data == "window":
+        return numbers
+    _bring_outside(nest, tile.vectors, tile.rows)
+    if tile.panel is not None:
+        numbers["panel"] = _pack(nest, leaf, tile)
+    return numbers
+
+
+def _bring_outside(nest: func.FuncOp, axis: str, inner: str) -> None:
+    """Move the loop over ``axis`` just outside that over ``inner``, where it stands inside it."""
+    (loop,) = loops_of(nest, axis)
+    while (parent := loop.parent_op()) is not None and isinstance(parent, ForOp):
+        reached = axis_of(parent) == inner
+        try:
+            interchange(parent, loop)
+        except IllegalRewrite:
+            return
+        (loop,) = loops_of(nest, axis)
+        if reached:
+            return
+
+
+def _pack(nest: func.FuncOp, leaf: ComputeOp, tile: _Tile) -> str:
+    """Copy what all rows read of an operand to consecutive vectors, once for each panel."""
+    assert tile.panel is not None
+    (loop,) = loops_of(nest, tile.vectors)
+    own = {dim for result in leaf.input_maps[tile.panel].results for dim in result.used_dims()}
+    folded = [
+        name
+        for axis, name in enumerate(leaf.axis_names)
+        if leaf.reductions[axis] and axis in own and leaf.sizes[axis] > 1
+    ]
+    order = [*folded, *([tile.vectors] if tile.columns > 1 else [])]
+    buffer, _, _ = stage_operand(leaf, tile.panel, loop, PANEL, order=order)
+    return "×".join(map(str, buffer.memref.type.get_shape()))
+
+
+def _streamed_axis(nest: func.FuncOp, leaf: ComputeOp, lanes: int) -> str | None:
+    """The last axis, if nothing but it and axes of one point are kept and it lies dense."""
+    loops = loops_of(nest)
+    if leaf.kind.data != "contract" or len(loops) != 1 or len(leaf.reduce_axes) != 1:
+        return None
+    axis = axis_of(loops[0])
+    along = runs_along_lanes(leaf, axis)
+    if along is None or not any(along[: len(leaf.inputs)]):
+        return None
+    return axis if loops[0].extent.value.data >= 2 * lanes else None
+
+
+def _stream_rows(nest: func.FuncOp, leaf: ComputeOp, axis: str, lanes: int) -> Numbers:
+    extent = loops_of(nest, axis)[0].extent.value.data
+    columns = min(-(-extent // lanes) * lanes, _ROW_BYTES // element_bytes(leaf))
+    folded = leaf.reduce_axes.data[0].data
+    size = leaf.sizes[leaf.axis_names.index(folded)]
+    rows = next(count for count in (_STREAMED_ROWS, 2, 1) if size % count == 0)
+    tile_axis(nest, axis, min(columns, extent))
+    (leaf,) = (each for each in leaves_of(nest) if each.kind.data == "contract")
+    tile_reduction(leaf, folded, rows)
+    return {"columns": columns, "rows": rows}
+
+
+def _reads_axis(leaf: ComputeOp, axis: str) -> tuple[bool, ...]:
+    """For each input, whether it varies along an axis."""
+    own = AffineDimExpr(leaf.axis_names.index(axis))
+    return tuple(any(own in atoms(result) for result in m.results) for m in leaf.input_maps)
+
+
+def _is_row(leaf: ComputeOp, axis: str, vectors: Sequence[bool]) -> bool:
+    """Whether an axis reuses vectors: the inputs that vary along the lanes do not depend on it."""
+    if axis not in leaf.axis_names:
+        return False
+    reads = _reads_axis(leaf, axis)
+    pairs = list(zip(reads, vectors, strict=True))
+    return not any(read for read, vector in pairs if vector) and any(
+        read for read, vector in pairs if not vector
+    )
+
+
+def _even_share(extent: int, most: int) -> int:
+    """The largest height up to ``most`` that wastes no rows; ``most`` where it would be small."""
+    if extent <= most:
+        return extent
+    for height in range(most, most // 2, -1):
+        if extent % height == 0:
+            return height
+    return most
