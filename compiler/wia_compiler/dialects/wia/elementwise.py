@@ -11,6 +11,7 @@ from wia_compiler.base.dtypes import BOOL, DTYPES
 from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.dialects.wia.declaration import (
     Attributes,
+    Infer,
     InferenceError,
     OpDeclaration,
     Operands,
@@ -45,6 +46,20 @@ def _unary(name: str, doc: str, *, floats: bool = True, primitive: bool = True) 
     )
 
 
+def _of_two(name: str, doc: str, operator: str | None, infer: Infer) -> OpDeclaration:
+    """An op of two operands, either of which may be a literal."""
+    return OpDeclaration(
+        name,
+        "elementwise",
+        (Parameter("input"), Parameter("other")),
+        infer,
+        _one_per_element,
+        doc,
+        operator,
+        literal_operands=("input", "other"),
+    )
+
+
 def _binary(
     name: str, doc: str, operator: str | None = None, *, floats: bool = False
 ) -> OpDeclaration:
@@ -54,17 +69,7 @@ def _binary(
             require_float(spec, name) if floats else require_number(spec, name)
         return TensorSpec(broadcast_shapes(specs), same_dtype(specs))
 
-    parameters = (Parameter("input"), Parameter("other"))
-    return OpDeclaration(
-        name,
-        "elementwise",
-        parameters,
-        infer,
-        _one_per_element,
-        doc,
-        operator,
-        literal_operands=("input", "other"),
-    )
+    return _of_two(name, doc, operator, infer)
 
 
 def _comparison(name: str, doc: str, operator: str) -> OpDeclaration:
@@ -76,17 +81,7 @@ def _comparison(name: str, doc: str, operator: str) -> OpDeclaration:
         same_dtype(specs)
         return TensorSpec(broadcast_shapes(specs), BOOL)
 
-    parameters = (Parameter("input"), Parameter("other"))
-    return OpDeclaration(
-        name,
-        "elementwise",
-        parameters,
-        infer,
-        _one_per_element,
-        doc,
-        operator,
-        literal_operands=("input", "other"),
-    )
+    return _of_two(name, doc, operator, infer)
 
 
 def _logical(name: str, doc: str, operator: str) -> OpDeclaration:
