@@ -40,7 +40,9 @@ def host_with(vector_bytes: int) -> Host:
     if vector_bytes >= host.vector_bytes:
         return host
     features = f"{host.features},{_NARROW[vector_bytes]}"
-    return dataclasses.replace(host, features=features, vector_bytes=vector_bytes)
+    return dataclasses.replace(
+        host, features=features, vector_bytes=vector_bytes, vector_registers=16
+    )
 
 
 def compiled(text: str, arrays: list[np.ndarray], host: Host | None = None) -> Compiled:

@@ -9,25 +9,28 @@ from dataclasses import dataclass
 from wia_compiler.base.errors import TargetError
 from wia_compiler.passes.llvm.library import llvm_binding
 
+# CPUs that lower their clock for 512-bit vectors: LLVM's TuningPrefer256Bit (X86.td of LLVM 22).
+_PREFERS_256_BITS = (
+    *("skylake-avx512", "cascadelake", "cooperlake", "cannonlake", "icelake-client"),
+    *("icelake-server", "rocketlake", "tigerlake", "sapphirerapids", "emeraldrapids"),
+)
+
 
 @dataclass(frozen=True)
 class Host:
     """A CPU as LLVM knows it.
 
     ``name`` is LLVM's (``znver3``), ``features`` its feature string, ``vector_bytes`` the width of
-    the vector registers that code is generated for, ``llvm`` LLVM's version.
+    the vectors that code is generated for, ``vector_registers`` how many registers hold them,
+    ``llvm`` LLVM's version.
     """
 
     triple: str
     name: str
     features: str
     vector_bytes: int
+    vector_registers: int
     llvm: str
-
-    @property
-    def vector_registers(self) -> int:
-        """How many vector registers there are."""
-        return 32 if self.vector_bytes == 64 else 16
 
 
 @functools.cache
@@ -40,16 +43,18 @@ def this_host() -> Host:
             "build for another target, e.g. kernel.to('gpu:sm_90')"
         )
     llvm = llvm_binding()
-    features = llvm.get_host_cpu_features()
-    if features.get("avx512f") and features.get("avx512vl"):
+    name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
+    has_avx512 = bool(features.get("avx512f") and features.get("avx512vl"))
+    if has_avx512 and name not in _PREFERS_256_BITS:
         vector_bytes = 64
     else:
         vector_bytes = 32 if features.get("avx2") else 16
     return Host(
         # An ELF object, whatever the system's own format is: the loader and `elf.py` read that.
         "x86_64-unknown-linux-gnu",
-        llvm.get_host_cpu_name(),
+        name,
         features.flatten(),
         vector_bytes,
+        32 if has_avx512 else 16,
         ".".join(map(str, llvm.llvm_version_info)),
     )

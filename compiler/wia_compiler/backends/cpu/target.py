@@ -16,6 +16,7 @@ from wia_compiler.base.errors import TargetError
 from wia_compiler.base.record import Stage
 from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.framework import Pass, PassContext
+from wia_compiler.passes.llvm.worker import shared_worker
 from wia_compiler.passes.target import ArraySpec, Artifact
 
 # Memory bandwidth over FMA rate of one core of an AVX2 server CPU: 15 GB/s, 98 GFLOP/s measured.
@@ -51,6 +52,7 @@ class CpuTarget:
 
     def passes(self) -> Sequence[Pass]:
         """From unscheduled nests to scf, memref, arith and math."""
+        shared_worker().start()  # LLVM loads in its process while the passes run in this one
         host = self.host
         schedule = SchedulePass(host.vector_bytes, host.vector_registers)
         return (schedule, LowerPass(host.vector_bytes))

@@ -163,7 +163,7 @@ class Worker:
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").splitlines()
         told = [line for line in lines if line.startswith(("LLVM ERROR", "fatal error", "error:"))]
-        return "\n".join(told or lines[:5])
+        return "\n".join(told or lines[-3:])
 
     def _discard(self) -> None:
         process, errors = self._process, self._errors

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import platform
 import signal
 import sys
 from pathlib import Path
@@ -35,7 +36,8 @@ class Generator:
         self.llvm.initialize_all_targets()
         self.llvm.initialize_all_asmprinters()
         self.llvm.initialize_native_asmparser()
-        self.llvm.set_option("", "--x86-asm-syntax=intel")
+        if platform.machine().lower() in ("x86_64", "amd64"):  # elsewhere LLVM knows no such option
+            self.llvm.set_option("", "--x86-asm-syntax=intel")
         self.machines: dict[tuple[str, str, str, int], Any] = {}
 
     def machine(self, triple: str, cpu: str, features: str, opt: int) -> Any:
