@@ -150,7 +150,6 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=_environment(),
         )
         return self._process
 
@@ -204,11 +203,6 @@ def shared_worker() -> Worker:
             os.register_at_fork(after_in_child=worker.forget)
             _SHARED.append(worker)
         return _SHARED[0]
-
-
-def _environment() -> dict[str, str]:
-    """The environment without what would change how Python or LLVM's stack dump behaves."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
 def _close(stream: IO[bytes]) -> None:

@@ -113,7 +113,7 @@ def main() -> None:
         return
     request = {**vars(arguments), "vectorize": True, "outputs": ["assembly"]}
     text = Path(arguments.file).read_text(encoding="utf-8")
-    print(Generator().run(request, text)["assembly"].decode())
+    sys.stdout.write(Generator().run(request, text)["assembly"].decode())
 
 
 if __name__ == "__main__":
