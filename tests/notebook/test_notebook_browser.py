@@ -148,7 +148,7 @@ def test_every_tab_draws_something(explorer):
         ("decisions", "✓ fused"),
         ("assembly", "LLVM"),
         ("roofline", "Run and measure"),
-        ("resources", "code bytes"),
+        ("resources", "Code "),
     ):
         explorer.locator(f"[data-tab={tab}]").click()
         assert expected.lower() in explorer.locator(".wia-panel").inner_text().lower()

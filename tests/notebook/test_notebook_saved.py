@@ -11,7 +11,8 @@ from nbconvert import HTMLExporter
 ROOT = Path(__file__).parents[2]
 CELLS = [
     "%load_ext wia_notebook\nimport numpy as np\nA = np.ones((17, 3), np.float32)",
-    "%%wia --run B = scale(A)\nkernel scale(input A: tensor, output B: tensor) {\n  B = relu(A * 2.0 + 1.0);\n}",
+    "%%wia --run B = scale(A)\n"
+    "kernel scale(input A: tensor, output B: tensor) {\n  B = relu(A * 2.0 + 1.0);\n}",
     "%wia_roofline scale(A)",
     "%wia_stages scale(A)",
     "scale.build(A, target='gpu:sm_90')",

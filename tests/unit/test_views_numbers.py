@@ -75,9 +75,28 @@ def test_gauges_have_their_limits():
     assert resources.gauges({}) == []
 
 
+def test_capacities_and_plain_numbers_are_gauges_too():
+    found = {
+        gauge.label: gauge
+        for gauge in resources.gauges(
+            {
+                "vmem_bytes": 1_000_000,
+                "vmem_capacity_bytes": 4_000_000,
+                "accumulator_rows": 17,
+                "accumulator_capacity_rows": 4096,
+                "code_bytes": 2050,
+                "vector_bits": 512,
+            }
+        )
+    }
+    assert found["VMEM"].fraction == 0.25 and found["VMEM"].of == "of 4 MB"
+    assert found["Accumulator"].of == "of 4\u202f096 rows"
+    assert found["Code"].value == "2.05 KB" and found["Vectors"].of == "bits"
+
+
 def test_what_is_not_a_gauge_is_a_row_and_entries_are_a_table():
-    rows = dict(resources.rows({**RESOURCES, "code_bytes": 2050, "missing": "needs ptxas"}))
-    assert rows["code bytes"] == "2.05 KB" and rows["missing"] == "needs ptxas"
+    rows = dict(resources.rows({**RESOURCES, "stack_bytes": 24, "missing": "needs ptxas"}))
+    assert rows["stack bytes"] == "24 B" and rows["missing"] == "needs ptxas"
     head, cells = resources.entry_table(RESOURCES)
     assert head[0] == "kernel" and cells == [["conv_block_0", "54", "32.8 KB", "62.5 %"]]
     assert resources.entry_table({}) == ([], [])
@@ -157,7 +176,9 @@ def test_the_figure_is_plain_and_small():
     names = [trace["name"] for trace in figure["data"]]
     assert "DRAM 38.2 GB/s" in names and any("39 % of roof" in name for name in names)
     dashes = {trace["name"]: trace["line"]["dash"] for trace in figure["data"] if "line" in trace}
-    assert {note["text"] for note in figure["layout"]["annotations"]} == set(names)
+    assert {note["text"] for note in figure["layout"]["annotations"]} == {
+        name for name in names if "GB/s" not in name
+    }
     assert dashes == {
         "DRAM 38.2 GB/s": "solid",
         "L2 210 GB/s": "dash",

@@ -70,9 +70,9 @@ def _facts(profile: Profile) -> list[tuple[str, str, str]]:
         ("FLOPs", units.scaled(profile.flops, "FLOP"), counted),
         ("bytes", units.size(profile.bytes), "compulsory: inputs once, outputs once"),
     ]
-    if found.intensity is not None:
+    if found.intensity:
         facts.append(("intensity", f"{found.intensity:.3g} FLOP/B", "FLOPs over bytes"))
-    if found.achieved is not None:
+    if found.achieved:
         facts.append(("achieved", units.scaled(found.achieved, "FLOP/s"), "FLOPs over time"))
     if found.achieved_bandwidth is not None:
         facts.append(

@@ -52,8 +52,34 @@ def gauges(resources: Mapping[str, Any]) -> list[Gauge]:
     spills = [resources.get(key) for key in ("spill_store_bytes", "spill_load_bytes")]
     if spills[0] is not None:
         total = sum(value or 0 for value in spills)
-        shown.append(Gauge("Spills", units.size(total) if total else "none", "", None, bool(total)))
+        text = units.size(total) if total else "none"
+        shown.append(Gauge("Spills", text, "", None, bool(total)))
+    return [*shown, *_of_capacities(resources), *_plain(resources)]
+
+
+def _of_capacities(resources: Mapping[str, Any]) -> list[Gauge]:
+    """What is there with its capacity: ``vmem_bytes`` of ``vmem_capacity_bytes``."""
+    shown: list[Gauge] = []
+    for key, limit in resources.items():
+        used = resources.get(key.replace("_capacity", ""))
+        if "_capacity" not in key or used is None or not limit:
+            continue
+        name = key.partition("_capacity")[0]
+        label = {"vmem": "VMEM", "hbm": "HBM"}.get(name, name.replace("_", " ").capitalize())
+        noun = "" if key.endswith("bytes") else key.rpartition("_")[2]
+        of = f"of {value_text(key, limit)} {noun}".rstrip()
+        shown.append(Gauge(label, value_text(key, used), of, used / limit))
     return shown
+
+
+def _plain(resources: Mapping[str, Any]) -> list[Gauge]:
+    """What has no limit to be held against."""
+    cards = (("code_bytes", "Code", ""), ("vector_bits", "Vectors", "bits"))
+    return [
+        Gauge(label, value_text(key, resources[key]), of)
+        for key, label, of in cards
+        if resources.get(key) is not None
+    ]
 
 
 _GAUGED = {
@@ -63,7 +89,14 @@ _GAUGED = {
     "occupancy_limiter",
     "spill_store_bytes",
     "spill_load_bytes",
+    "code_bytes",
+    "vector_bits",
 }
+
+
+def _is_gauged(key: str, resources: Mapping[str, Any]) -> bool:
+    name, _, unit = key.replace("_capacity", "").rpartition("_")
+    return key in _GAUGED or f"{name}_capacity_{unit}" in resources
 
 
 def rows(resources: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -71,7 +104,7 @@ def rows(resources: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         (key.replace("_", " "), value_text(key, value))
         for key, value in resources.items()
-        if key not in _GAUGED and not isinstance(value, Mapping | list | tuple)
+        if not _is_gauged(key, resources) and not isinstance(value, Mapping | list | tuple)
     ] + [("warning", str(warning)) for warning in resources.get("warnings", ())]
 
 

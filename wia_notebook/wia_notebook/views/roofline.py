@@ -10,6 +10,7 @@ from typing import Literal
 
 from wia_notebook import theme
 from wia_notebook.views import units
+from wia_notebook.views.graph_measure import text_width
 
 WIDTH, HEIGHT = 600, 350
 LEFT, RIGHT, TOP, BOTTOM = 62, 24, 26, 46
@@ -170,9 +171,11 @@ def _roofs(roofline: Roofline, axes: Axes) -> list[str]:
         x1, y1 = axes.x(end), axes.y(end * ceiling.value)
         parts.append(_roof(f"M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}", ceiling, ceiling is slope))
         angle = math.degrees(math.atan2(y1 - y0, x1 - x0))
-        share = 0.1 + 0.16 * (index % 3)
-        at_x, at_y = x0 + (x1 - x0) * share, y0 + (y1 - y0) * share
-        label = _text(0, -5, ceiling.label, "start")
+        below = _gap(axes, memories, index) < 26  # where another is close above
+        blocked = _gap(axes, memories, index) < 52 and _gap(axes, memories, index + 1) < 26
+        along = (96 if blocked else 12) / (math.hypot(x1 - x0, y1 - y0) or 1.0)
+        at_x, at_y = x0 + (x1 - x0) * along, y0 + (y1 - y0) * along
+        label = _text(0, 11 if below else -5, ceiling.label, "start")
         parts.append(
             f'<g transform="translate({at_x:.1f} {at_y:.1f}) rotate({angle:.1f})">{label}</g>'
         )
@@ -182,6 +185,13 @@ def _roofs(roofline: Roofline, axes: Axes) -> list[str]:
         parts.append(_roof(f"M{x0:.1f} {y:.1f}H{WIDTH - RIGHT}", ceiling, ceiling is roof))
         parts.append(_text(WIDTH - RIGHT - 4, y - 6, ceiling.label, "end"))
     return parts
+
+
+def _gap(axes: Axes, memories: Sequence[Ceiling], index: int) -> float:
+    """Pixels between a slope and the next one above it."""
+    if index + 1 >= len(memories):
+        return math.inf
+    return axes.y(memories[index].value) - axes.y(memories[index + 1].value)
 
 
 def _roof(path: str, ceiling: Ceiling, main: bool) -> str:
@@ -212,11 +222,32 @@ def _points(roofline: Roofline, axes: Axes) -> list[str]:
             f'<circle class="{kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}">'
             f"<title>{escape(words)}</title></circle>"
         )
-        anchor, dx = ("end", -10) if x > WIDTH * 0.62 else ("start", 10)
-        parts.append(
-            _text(x + dx, y + 15, words if now else point.label, anchor, "now-label" if now else "")
-        )
+        if not now:
+            parts.append(_text(x + 8, y + 14, point.label, "start"))
+            continue
+        parts.append(_now_label(roofline, axes, words, x, y))
     return parts
+
+
+def _now_label(roofline: Roofline, axes: Axes, words: str, x: float, y: float) -> str:
+    """The point's words below, left of or above it: the first place that no ceiling's words have."""
+    width = text_width(words, 11, bold=True)
+    middle = min(max(x, LEFT + width / 2 + 4), WIDTH - RIGHT - width / 2)
+    taken = [
+        (WIDTH - RIGHT - 4 - text_width(c.label, 10), axes.y(c.value) - 6)
+        for c in roofline.ceilings
+        if c.kind == "compute"
+    ]
+    left_of = x - 12 - width / 2
+    places = ((middle, y + 21), (left_of, y + 17), (middle, y + 42), (middle, y - 14))
+    free = [
+        (at, base)
+        for at, base in places
+        if at - width / 2 > LEFT
+        and not any(at + width / 2 > left and abs(base - other) < 13 for left, other in taken)
+    ]
+    at, base = (free or places)[0]
+    return _text(at, base, words, "middle", "now-label")
 
 
 def point_words(point: Point) -> str:

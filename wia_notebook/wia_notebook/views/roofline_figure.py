@@ -19,24 +19,26 @@ def roofline_figure(roofline: Roofline) -> dict[str, Any]:
     left, right = 10.0**axes.x0, 10.0**axes.x1
     roof = roofline.main("compute")
     top = roof.value if roof is not None else 10**axes.y1
+    slope = roofline.main("memory")
     traces: list[dict[str, Any]] = []
     notes: list[dict[str, Any]] = []
+    dashes = iter(("dash", "dot", "dashdot", "longdash", "longdashdot"))
     for ceiling in sorted(roofline.ceilings, key=lambda c: (c.kind, c.value)):
-        if ceiling.kind == "memory":
+        memory = ceiling.kind == "memory"
+        if memory:
             start, end = left, min(right, top / ceiling.value)
             x, y = [start, end], [start * ceiling.value, end * ceiling.value]
-            notes.append(_note(ceiling.label, x[0], y[0], "left"))
         else:
-            x, y = [left, right], [ceiling.value, ceiling.value]
+            ridge = ceiling.value / slope.value if slope is not None else left
+            x, y = [min(max(left, ridge), right), right], [ceiling.value, ceiling.value]
             notes.append(_note(ceiling.label, x[1], y[1], "right"))
         main = ceiling is roofline.main(ceiling.kind)
-        line = {"color": theme.LIGHT["accent"], "width": 2.5 if main else 1.2}
+        dash = "solid" if main else next(dashes, "dot") if memory else "dash"
+        line = {"color": theme.LIGHT["accent"], "width": 2.5 if main else 1.2, "dash": dash}
+        hover = f"{escape(ceiling.label)}<br>{escape(ceiling.source)}{_NO_BOX}"
         traces.append(
             _trace("lines", ceiling.label, x, y)
-            | {
-                "line": line | {"dash": "solid" if main else "dash"},
-                "hovertemplate": f"{escape(ceiling.label)}<br>{escape(ceiling.source)}{_NO_BOX}",
-            }
+            | {"line": line, "showlegend": memory, "hovertemplate": hover}
         )
     for point in roofline.points:
         traces.append(
@@ -51,11 +53,11 @@ def roofline_figure(roofline: Roofline) -> dict[str, Any]:
         "title": {"text": escape(f"{roofline.kernel}: {roofline.headline}")},
         "height": 420,
         "autosize": True,
-        "showlegend": False,
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"color": "#7b8494"},
-        "margin": {"l": 64, "r": 20, "t": 48, "b": 52},
+        "margin": {"l": 64, "r": 20, "t": 84, "b": 52},
         "xaxis": axis | {"title": {"text": "FLOP per byte"}, "range": [axes.x0, axes.x1]},
         "yaxis": axis
         | {"title": {"text": "FLOP/s"}, "tickformat": "~s", "range": [axes.y0, axes.y1]},
@@ -73,6 +75,7 @@ def _marker(point: Point) -> dict[str, Any]:
     marker = {"color": theme.LIGHT["fusion"], "size": 12}
     return {
         "marker": marker,
+        "showlegend": False,
         "error_y": spread,
         "hovertemplate": f"{escape(point_words(point))}{_NO_BOX}",
     }

@@ -38,7 +38,7 @@ export function resourcesTab(view) {
       "div",
       { class: "pad" },
       h("div", { class: "wia-gauges" }, gaugeCards(view.data.resources)),
-      rows.length ? table(["what", "how much"], rows) : null,
+      rows.length ? h("div", { class: "wia-rows" }, table(["what", "how much"], rows)) : null,
       entries.rows.length
         ? h(
             "section",
