@@ -230,23 +230,25 @@ def _points(roofline: Roofline, axes: Axes) -> list[str]:
 
 
 def _now_label(roofline: Roofline, axes: Axes, words: str, x: float, y: float) -> str:
-    """The point's words below, left of or above it: the first place that no ceiling's words have."""
+    """The point's words below, left of or above it: the first place that no ceiling has."""
     width = text_width(words, 11, bold=True)
     middle = min(max(x, LEFT + width / 2 + 4), WIDTH - RIGHT - width / 2)
-    taken = [
-        (WIDTH - RIGHT - 4 - text_width(c.label, 10), axes.y(c.value) - 6)
-        for c in roofline.ceilings
-        if c.kind == "compute"
-    ]
+    compute = [c for c in roofline.ceilings if c.kind == "compute"]
+    lines = [axes.y(c.value) for c in compute]
+    ends = [WIDTH - RIGHT - 4 - text_width(c.label, 10) for c in compute]
     left_of = x - 12 - width / 2
     places = ((middle, y + 21), (left_of, y + 17), (middle, y + 42), (middle, y - 14))
-    free = [
-        (at, base)
-        for at, base in places
-        if at - width / 2 > LEFT
-        and not any(at + width / 2 > left and abs(base - other) < 13 for left, other in taken)
-    ]
-    at, base = (free or places)[0]
+
+    def free(at: float, base: float) -> bool:
+        words_meet = any(
+            at + width / 2 > end and abs(base + 6 - line) < 13
+            for end, line in zip(ends, lines, strict=True)
+        )
+        return (
+            at - width / 2 > LEFT and not words_meet and all(abs(base - 4 - y) > 8 for y in lines)
+        )
+
+    at, base = next((place for place in places if free(*place)), places[0])
     return _text(at, base, words, "middle", "now-label")
 
 
