@@ -76,7 +76,8 @@ class Subject:
         if build is None:
             assert self.kernel is not None
             hint = HINT.format(name=self.name, example=example_arguments(self.kernel))
-            return Exhibit(preview(self.kernel), kernels=kernels, hint=hint)
+            names = self.kernel.signature.output_names
+            return Exhibit(preview(self.kernel), outputs=names, kernels=kernels, hint=hint)
         return Exhibit(
             build.trace,
             {name: build.assembly(name) for name in build.formats},

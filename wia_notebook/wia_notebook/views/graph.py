@@ -24,9 +24,9 @@ def has_data_flow(stage: Stage) -> bool:
 
 
 def op_rows(stage: Stage) -> list[OpRow]:
-    """The rows that stand for work: no functions, declarations or yields."""
-    skipped = (*CONTAINERS, *HIDDEN)
-    return [row for row in stage.ops if row.name not in skipped and row.name != "func.return"]
+    """The rows that stand for work: no functions, declarations, yields or constants."""
+    skipped = (*CONTAINERS, *HIDDEN, "func.return", "wia.constant")
+    return [row for row in stage.ops if row.name not in skipped]
 
 
 def launches(stage: Stage) -> int:
@@ -110,8 +110,11 @@ def plan_of(before: Stage, after: Stage, *, names: Sequence[str] = ()) -> Graph:
 
 
 def savings(before: Stage, after: Stage) -> dict[str, str]:
-    """For each group of ``after``: the traffic and launches that fusing it took away."""
-    shape, sizes = Shape(after), {row.id: row.size_bytes for row in before.ops}
+    """For each group of ``after``: the traffic and launches that fusing it took away.
+
+    A value that nobody outside reads is neither written once nor read by each of its readers.
+    """
+    shape, sizes = Shape(after), {row.id: row.size_bytes for row in op_rows(before)}
     consumers = _consumers(before)
     saved: dict[str, str] = {}
     for row in shape.top:
@@ -119,7 +122,7 @@ def savings(before: Stage, after: Stage) -> dict[str, str]:
         inner = [
             id for id in members if id in sizes and consumers.get(id) and consumers[id] <= members
         ]
-        traffic = sum(2 * sizes[id] for id in inner)
+        traffic = sum((1 + len(consumers[id])) * sizes[id] for id in inner)
         launches_saved = len([id for id in members if id in sizes]) - 1
         if launches_saved > 0:
             parts = [f"saves {units.size(traffic)} of traffic"] if traffic else []
