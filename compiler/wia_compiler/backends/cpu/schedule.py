@@ -82,7 +82,7 @@ class SchedulePass:
         lanes = self.vector_bytes // max(element_bytes(each) for each in leaves_of(nest))
         if extent < lanes // 2:
             return None
-        return axis, min(_COLUMN_VECTORS, -(-extent // lanes)) * lanes
+        return axis, min(_COLUMN_VECTORS, max(1, extent // lanes)) * lanes
 
 
 def _tile_columns(nest: func.FuncOp, axis: str, columns: int) -> Numbers:

@@ -72,32 +72,39 @@ def schedule_contraction(
 def _register_tile(
     nest: func.FuncOp, leaf: ComputeOp, lanes: int, vector_registers: int
 ) -> _Tile | None:
-    """Vectors along the innermost axis that allows it, rows along one they do not read."""
+    """Vectors along the innermost axis that fills them at least half, else a quarter.
+
+    Rows lie along an axis that what the vectors read does not depend on.
+    """
     sizes = {axis_of(loop): loop.extent.value.data for loop in loops_of(nest)}
     most_rows, most_chunks = (8, 2) if vector_registers >= 32 else (4, 2)
-    for vectors in reversed(list(sizes)):
-        if vectors not in leaf.axis_names or sizes[vectors] < lanes // 2:
-            continue
+    candidates = [axis for axis in reversed(list(sizes)) if axis in leaf.axis_names]
+    filled = [axis for axis in candidates if sizes[axis] >= lanes // 2]
+    barely = [axis for axis in candidates if lanes // 4 <= sizes[axis] < lanes // 2]
+    for vectors in (*filled, *barely):
         reads = _reads_axis(leaf, vectors)
         rows = [axis for axis in sizes if axis != vectors and _is_row(leaf, axis, reads)]
         if not any(reads) or not rows:
             continue
         row = rows[-1]
-        columns = min(most_chunks, -(-sizes[vectors] // lanes)) * lanes
+        columns = _whole_vectors(sizes[vectors], lanes, most_chunks)
         panel = _panel(leaf, vectors, reads, many_rows=sizes[row] >= _PANEL_ROWS)
         along = runs_along_lanes(leaf, vectors)
         if along is None and panel is None:
             continue
-        if along is not None and sizes[vectors] <= columns:
+        if along is not None and sizes[vectors] <= columns and not any(leaf.is_padded):
             panel = None
         return _Tile(vectors, columns, row, _even_share(sizes[row], most_rows), panel)
     return None
 
 
 def _panel(leaf: ComputeOp, vectors: str, reads: Sequence[bool], *, many_rows: bool) -> int | None:
-    """The operand to copy: the only one that varies along the lanes, where many rows read it."""
+    """The operand to copy: the only one that varies along the lanes, where many rows read it.
+
+    A window's is always copied: its padding and its stride are dealt with once, not at every use.
+    """
     varying = [number for number, read in enumerate(reads) if read]
-    if leaf.kind.data == "window" or len(varying) != 1 or not many_rows:
+    if len(varying) != 1 or not (many_rows or leaf.kind.data == "window"):
         return None
     return varying[0]
 
@@ -108,26 +115,23 @@ def _tile_registers(nest: func.FuncOp, tile: _Tile) -> Numbers:
         tile_axis(nest, tile.vectors, tile.columns)
     if tile.height > 1:
         tile_axis(nest, tile.rows, tile.height)
+    _sink(nest, tile.rows)
     (leaf,) = (each for each in leaves_of(nest) if each.kind.data in ("contract", "window"))
-    if leaf.kind.data == "window":
-        return numbers
-    _bring_outside(nest, tile.vectors, tile.rows)
     if tile.panel is not None:
         numbers["panel"] = _pack(nest, leaf, tile)
     return numbers
 
 
-def _bring_outside(nest: func.FuncOp, axis: str, inner: str) -> None:
-    """Move the loop over ``axis`` just outside that over ``inner``, where it stands inside it."""
-    (loop,) = loops_of(nest, axis)
-    while (parent := loop.parent_op()) is not None and isinstance(parent, ForOp):
-        reached = axis_of(parent) == inner
-        try:
-            interchange(parent, loop)
-        except IllegalRewrite:
-            return
+def _sink(nest: func.FuncOp, axis: str) -> None:
+    """Move the loop over ``axis`` inside all loops it can be moved into."""
+    while True:
         (loop,) = loops_of(nest, axis)
-        if reached:
+        inner = loop.body.block.first_op
+        if not isinstance(inner, ForOp):
+            return
+        try:
+            interchange(loop, inner)
+        except IllegalRewrite:
             return
 
 
@@ -185,6 +189,13 @@ def _is_row(leaf: ComputeOp, axis: str, vectors: Sequence[bool]) -> bool:
     return not any(read for read, vector in pairs if vector) and any(
         read for read, vector in pairs if not vector
     )
+
+
+def _whole_vectors(extent: int, lanes: int, most: int) -> int:
+    """Points of a tile: up to ``most`` vectors, or the largest part of one that an axis fills."""
+    if extent >= lanes:
+        return min(most, extent // lanes) * lanes
+    return 1 << (extent.bit_length() - 1)
 
 
 def _even_share(extent: int, most: int) -> int:

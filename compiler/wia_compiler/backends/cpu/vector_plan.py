@@ -85,6 +85,8 @@ def plan_vectors(context: LeafContext, vector_bytes: int) -> VectorPlan | None:
         return None
     axis = wide[-1]
     lanes = vector_bytes // element_bytes(leaf)
+    while leaf.sizes[axis] % lanes and lanes > 2:
+        lanes //= 2  # a part of a vector, where the axis is shorter than one
     rows = tuple(each for each in parallel if each != axis)
     count = math.prod(leaf.sizes[each] for each in rows) * leaf.sizes[axis] // max(lanes, 1)
     if lanes < 2 or leaf.sizes[axis] % lanes or (leaf.folds and count > _MOST_VECTORS):
