@@ -1,4 +1,4 @@
-"""The one MLIR gpu op that xDSL 0.75 lacks: ``gpu.shuffle``, an exchange between lanes of a warp."""
+"""The MLIR gpu op that xDSL 0.75 lacks: ``gpu.shuffle``, an exchange between lanes of a warp."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from wia_compiler.dialects.gpu_shuffle import GpuShuffle
 from wia_compiler.dialects.arith_remf import RemFOp
+from wia_compiler.dialects.gpu_shuffle import GpuShuffle
 from wia_compiler.dialects.tile import Tile
 from wia_compiler.dialects.tpu.ops import Tpu
 from wia_compiler.dialects.wia.ops import Wia

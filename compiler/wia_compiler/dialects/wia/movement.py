@@ -40,7 +40,8 @@ def _infer_reshape(operands: Operands, attributes: Attributes) -> TensorSpec:
         sizes = tuple(operand.num_elements // known if size == -1 else size for size in sizes)
     if -1 in sizes or math.prod(sizes) != operand.num_elements:
         raise InferenceError(
-            f"{describe(operand)} has {operand.num_elements} elements, shape {list(sizes)} does not",
+            f"{describe(operand)} has {operand.num_elements} elements, "
+            f"shape {list(sizes)} does not",
             "sizes must multiply to the number of elements; one of them may be -1",
         )
     return TensorSpec(sizes, operand.dtype)
