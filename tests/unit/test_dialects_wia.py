@@ -142,7 +142,9 @@ def test_dtypes_do_not_mix() -> None:
 
 
 def test_broadcasting_names_the_axis_and_both_sides() -> None:
-    with pytest.raises(InferenceError, match=r"axis \d of A: .* has size 3, axis \d of B: .* has size 4"):
+    with pytest.raises(
+        InferenceError, match=r"axis \d of A: .* has size 3, axis \d of B: .* has size 4"
+    ):
         infer("add", value(2, 3), value(4, name="B"))
 
 
