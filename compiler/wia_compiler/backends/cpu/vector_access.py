@@ -94,8 +94,9 @@ class TileAccess:
         if padded:
             # Outside, an input is read at a place that exists, and replaced by 0.
             inside, start = emitter.both(padded), emitter.constant(0)
-            for number in range(len(indices) - self.plan.runs_along(each)):
-                indices[number] = emitter.emit(arith.SelectOp(inside, indices[number], start))
+            for number, condition in enumerate(self.plan.padding[operand]):
+                if condition is not None and not self.plan.runs_along(condition.expression):
+                    indices[number] = emitter.emit(arith.SelectOp(inside, indices[number], start))
         value = self._access(emitter, operand, array, indices, points)
         if not padded:
             return value

@@ -89,14 +89,16 @@ def _tail(writer: Writer, element: Attribute, op: Operation) -> str:
 def read_element(
     writer: Writer, op: Operation, buffer: SSAValue, indices: Sequence[SSAValue]
 ) -> None:
+    """A load; what it gives is called as the buffer is where it has no name of its own."""
     result = op.results[0]
     pointer = element_pointer(writer, buffer, indices)
     stored = memory_type(result.type, writer.options)
     text = f"load {stored}, {pointer}{_tail(writer, result.type, op)}"
+    name = writer.temporary(text, result.name_hint or buffer.name_hint)
+    writer.values[result] = name
     if scalar_of(result.type) != i1:
-        writer.assign(result, text)
         return
-    byte = writer.temporary(text)
+    byte = name
     zero = "zeroinitializer" if isinstance(result.type, VectorType) else "0"
     writer.assign(result, f"icmp ne {stored} {byte}, {zero}")
 
@@ -104,6 +106,7 @@ def read_element(
 def write_element(
     writer: Writer, op: Operation, value: SSAValue, buffer: SSAValue, indices: Sequence[SSAValue]
 ) -> None:
+    """A store; a bool is written as a byte, 0 or 1."""
     pointer = element_pointer(writer, buffer, indices)
     stored, name = memory_type(value.type, writer.options), writer.values[value]
     if scalar_of(value.type) == i1:
