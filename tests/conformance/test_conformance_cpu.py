@@ -353,6 +353,15 @@ def compare_convolutions(kernel: wia.Kernel, x: Array, w: Array, dtype: str) -> 
     assert (error <= bound).all()
 
 
+def test_convolution_of_each_channel_alone() -> None:
+    text = """kernel k(input x: tensor, input w: tensor, output y: tensor) {
+      y = conv2d(x, w, groups=4, padding=1); }"""
+    kernel = wia.compile(text)["k"]
+    for width in (5, 20, 70):
+        x, w = small("f32", (2, 4, 8, width), 1), small("f32", (4, 1, 3, 3), 2)
+        np.testing.assert_allclose(kernel(x, w), wia.reference(kernel, x, w), rtol=1e-5, atol=1e-5)
+
+
 def test_grouped_convolution_with_bias() -> None:
     text = """kernel k(input x: tensor, input w: tensor, input b: tensor, output y: tensor) {
       y = relu(conv2d(x, w, b, groups=2, padding=1)); }"""

@@ -134,6 +134,45 @@ def test_decisions_say_what_was_tiled_and_why() -> None:
     assert "vectoriser" in refused.reason
 
 
+@pytest.mark.parametrize(
+    ("text", "shapes", "numbers"),
+    [
+        # A transposed right side is copied into panels of consecutive vectors.
+        ("y = x @ transpose(w, 0, 1)", [(64, 40), (96, 40)], {"panel": "40×32", "rows": 8}),
+        # A window's padding and stride are dealt with by the copy.
+        (
+            "y = conv2d(x, w, stride=2, padding=1)",
+            [(1, 3, 64, 64), (16, 3, 3, 3)],
+            {"panel": "3×3×3×32"},
+        ),
+        # Channels alone: no rows, more vectors.
+        (
+            "y = conv2d(x, w, padding=1, groups=4)",
+            [(1, 4, 8, 64), (4, 1, 3, 3)],
+            {"panel": "3×3×64", "rows": 1},
+        ),
+        # A vector times a matrix: whole rows, four at a time.
+        ("y = x @ w", [(1, 64), (64, 200)], {"columns": 208, "rows": 4}),
+        # An axis shorter than a vector takes a part of one.
+        ("y = x @ w", [(40, 64), (64, 10)], {"columns": 8}),
+    ],
+)
+def test_each_kind_of_contraction_has_its_schedule(
+    text: str, shapes: list[tuple[int, ...]], numbers: dict[str, object]
+) -> None:
+    source = f"kernel k(input x: tensor, input w: tensor, output y: tensor) {{ {text}; }}"
+    arrays = [normal(*shape) for shape in shapes]
+    host = dataclasses.replace(this_host(), vector_bytes=64, vector_registers=32)
+    made = compiled(source, arrays, host)
+    (decision,) = made.trace.stage("schedule").decisions
+    assert decision.taken
+    assert numbers.items() <= decision.numbers.items()
+    (kernel,) = wia.compile(source).values()
+    if this_host().vector_bytes == 64:
+        (found,) = run(made, arrays)
+        np.testing.assert_allclose(found, wia.reference(kernel, *arrays), rtol=1e-4, atol=1e-4)
+
+
 def test_most_machine_lines_can_be_traced_to_the_source() -> None:
     made = compiled(MATMUL, [normal(64, 96), normal(96, 80), normal(80)])
     for name in ("llvm", "x86"):

@@ -48,7 +48,7 @@ class _Tile:
 
     vectors: str
     columns: int
-    rows: str
+    rows: str | None
     height: int
     panel: int | None
 
@@ -74,7 +74,8 @@ def _register_tile(
 ) -> _Tile | None:
     """Vectors along the innermost axis that fills them at least half, else a quarter.
 
-    Rows lie along an axis that what the vectors read does not depend on.
+    Rows lie along an axis that what the vectors read does not depend on; a window does without,
+    if there is none (a convolution of each channel alone).
     """
     sizes = {axis_of(loop): loop.extent.value.data for loop in loops_of(nest)}
     most_rows, most_chunks = (8, 2) if vector_registers >= 32 else (4, 2)
@@ -84,17 +85,19 @@ def _register_tile(
     for vectors in (*filled, *barely):
         reads = _reads_axis(leaf, vectors)
         rows = [axis for axis in sizes if axis != vectors and _is_row(leaf, axis, reads)]
-        if not any(reads) or not rows:
+        if not any(reads) or not (rows or leaf.kind.data == "window"):
             continue
-        row = rows[-1]
-        columns = _whole_vectors(sizes[vectors], lanes, most_chunks)
-        panel = _panel(leaf, vectors, reads, many_rows=sizes[row] >= _PANEL_ROWS)
+        row = rows[-1] if rows else None
+        height = _even_share(sizes[row], most_rows) if row is not None else 1
+        columns = _whole_vectors(sizes[vectors], lanes, most_chunks if rows else 2 * most_chunks)
+        many_rows = row is not None and sizes[row] >= _PANEL_ROWS
+        panel = _panel(leaf, vectors, reads, many_rows=many_rows)
         along = runs_along_lanes(leaf, vectors)
         if along is None and panel is None:
             continue
         if along is not None and sizes[vectors] <= columns and not any(leaf.is_padded):
             panel = None
-        return _Tile(vectors, columns, row, _even_share(sizes[row], most_rows), panel)
+        return _Tile(vectors, columns, row, height, panel)
     return None
 
 
@@ -113,9 +116,10 @@ def _tile_registers(nest: func.FuncOp, tile: _Tile) -> Numbers:
     numbers: Numbers = {"columns": tile.columns, "rows": tile.height}
     if tile.columns > 1:
         tile_axis(nest, tile.vectors, tile.columns)
-    if tile.height > 1:
-        tile_axis(nest, tile.rows, tile.height)
-    _sink(nest, tile.rows)
+    if tile.rows is not None:
+        if tile.height > 1:
+            tile_axis(nest, tile.rows, tile.height)
+        _sink(nest, tile.rows)
     (leaf,) = (each for each in leaves_of(nest) if each.kind.data in ("contract", "window"))
     if tile.panel is not None:
         numbers["panel"] = _pack(nest, leaf, tile)
