@@ -92,9 +92,9 @@ def words_of(value: SSAValue) -> int:
 
 
 def bytes_text(count: float) -> str:
-    """``12 B``, ``4.0 KiB``, ``1.5 MiB``."""
-    for unit in ("B", "KiB", "MiB"):
-        if count < 1024:
+    """``12 B``, ``4.1 KB``, ``17.5 MB``: decimal units, as the explorer's tables show them."""
+    for unit in ("B", "KB", "MB"):
+        if count < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    return f"{count:.1f} GiB"
+        count /= 1000
+    return f"{count:.1f} GB"
