@@ -1,7 +1,7 @@
 """The default schedule of a CPU: what its vector registers can hold, in the order caches like.
 
 contractions  ``schedule_contraction.py``: register tiles, or rows streamed past one row of sums
-columns       folds over an axis that is not the last: several vectors of columns at a time
+columns       folds over an axis that is not the last: rows streamed past one row of results
 the rest      as it is: LLVM vectorises the innermost loop
 """
 
@@ -13,7 +13,12 @@ from typing import ClassVar
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
-from wia_compiler.backends.cpu.schedule_contraction import Numbers, schedule_contraction
+from wia_compiler.backends.cpu.schedule_contraction import (
+    ROW_BYTES,
+    Numbers,
+    rows_at_a_time,
+    schedule_contraction,
+)
 from wia_compiler.backends.cpu.vector_plan import element_bytes, runs_along_lanes
 from wia_compiler.base.record import Decision, Level
 from wia_compiler.dialects.tile import ComputeOp
@@ -26,8 +31,6 @@ from wia_compiler.passes.tile_rewrites import (
     tile_axis,
     tile_reduction,
 )
-
-_COLUMN_VECTORS = 4
 
 
 @dataclass(frozen=True)
@@ -79,10 +82,10 @@ class SchedulePass:
         along = runs_along_lanes(leaf, axis)
         if along is None or not any(along[: len(leaf.inputs)]):
             return None
-        lanes = self.vector_bytes // max(element_bytes(each) for each in leaves_of(nest))
-        if extent < lanes // 2:
+        widest = max(element_bytes(each) for each in leaves_of(nest))
+        if extent < self.vector_bytes // widest // 2:
             return None
-        return axis, min(_COLUMN_VECTORS, max(1, extent // lanes)) * lanes
+        return axis, min(extent, ROW_BYTES // widest)
 
 
 def _tile_columns(nest: func.FuncOp, axis: str, columns: int) -> Numbers:
@@ -91,6 +94,8 @@ def _tile_columns(nest: func.FuncOp, axis: str, columns: int) -> Numbers:
     for leaf in leaves_of(nest):
         if leaf.kind.data == "reduce":
             current = leaf
-            for folded in [name.data for name in leaf.reduce_axes]:
+            *outer, last = [name.data for name in leaf.reduce_axes]
+            for folded in outer:
                 _, current = tile_reduction(current, folded, 1)
+            tile_reduction(current, last, rows_at_a_time(current, last))
     return {"columns": columns}

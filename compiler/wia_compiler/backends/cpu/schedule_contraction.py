@@ -32,7 +32,7 @@ Numbers = dict[str, float | int | str]
 
 _PANEL_ROWS = 32
 """From so many rows on, copying a panel of vectors costs less than reading it with strides."""
-_ROW_BYTES = 16 * 1024
+ROW_BYTES = 16 * 1024
 """A streamed row's sums: half of the first cache."""
 _STREAMED_ROWS = 4
 """Rows that are added at a time, so that sums are loaded and stored once for four products."""
@@ -168,14 +168,19 @@ def _streamed_axis(nest: func.FuncOp, leaf: ComputeOp, lanes: int) -> str | None
 
 def _stream_rows(nest: func.FuncOp, leaf: ComputeOp, axis: str, lanes: int) -> Numbers:
     extent = loops_of(nest, axis)[0].extent.value.data
-    columns = min(-(-extent // lanes) * lanes, _ROW_BYTES // element_bytes(leaf))
+    columns = min(-(-extent // lanes) * lanes, ROW_BYTES // element_bytes(leaf))
     folded = leaf.reduce_axes.data[0].data
-    size = leaf.sizes[leaf.axis_names.index(folded)]
-    rows = next(count for count in (_STREAMED_ROWS, 2, 1) if size % count == 0)
+    rows = rows_at_a_time(leaf, folded)
     tile_axis(nest, axis, min(columns, extent))
     (leaf,) = (each for each in leaves_of(nest) if each.kind.data == "contract")
     tile_reduction(leaf, folded, rows)
     return {"columns": columns, "rows": rows}
+
+
+def rows_at_a_time(leaf: ComputeOp, folded: str) -> int:
+    """How many rows of a folded axis to add at a time: four, if that leaves none over."""
+    size = leaf.sizes[leaf.axis_names.index(folded)]
+    return next(count for count in (_STREAMED_ROWS, 2, 1) if size % count == 0)
 
 
 def _reads_axis(leaf: ComputeOp, axis: str) -> tuple[bool, ...]:
