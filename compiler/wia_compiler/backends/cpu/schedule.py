@@ -94,8 +94,8 @@ def _tile_columns(nest: func.FuncOp, axis: str, columns: int) -> Numbers:
     for leaf in leaves_of(nest):
         if leaf.kind.data == "reduce":
             current = leaf
-            *outer, last = [name.data for name in leaf.reduce_axes]
-            for folded in outer:
-                _, current = tile_reduction(current, folded, 1)
-            tile_reduction(current, last, rows_at_a_time(current, last))
+            names = [name.data for name in leaf.reduce_axes]
+            for folded in names:
+                rows = rows_at_a_time(current, folded) if folded == names[-1] else 1
+                _, current = tile_reduction(current, folded, rows)
     return {"columns": columns}
