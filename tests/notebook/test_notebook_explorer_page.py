@@ -135,6 +135,43 @@ def test_keys_step_search_and_unpin(draw):
     assert trait(page, "tab") == "graph"
 
 
+def long_pipeline():
+    """The sample with as many stages as a GPU kernel has."""
+    exhibit = sample_exhibit()
+    stages = list(exhibit.trace.stages)
+    idle = next(stage for stage in stages if not stage.changed)
+    names = ("fold-constants", "cse", "dce", "decompose", "lower")
+    made = [dataclasses.replace(idle, name=name, changed=name == "lower") for name in names]
+    trace = dataclasses.replace(exhibit.trace, stages=(*stages[:5], *made, *stages[5:]))
+    return payload(dataclasses.replace(exhibit, trace=trace))
+
+
+def test_the_whole_pipeline_is_in_sight_at_the_width_of_a_notebook(draw):
+    page = draw(long_pipeline(), width=1060)
+    ribbon = page.locator(".wia-ribbon")
+    assert ribbon.evaluate("e => e.scrollWidth <= e.clientWidth")
+    chip = page.get_by_role("button", name="fold constants · no change")
+    assert chip.bounding_box()["width"] < 20
+    words = chip.locator(".lid")
+    assert words.evaluate("e => getComputedStyle(e).opacity") == "0"
+    chip.hover()
+    assert words.evaluate("e => getComputedStyle(e).opacity") == "1"
+    chip.click()
+    assert trait(page, "stage") == "fold-constants" and chip.bounding_box()["width"] > 60
+
+
+def test_a_narrow_ribbon_follows_the_stage_and_hints_at_more(draw):
+    page = draw(long_pipeline(), width=500, stage="source")
+    ribbon = page.locator(".wia-ribbon")
+    assert "more-right" in ribbon.get_attribute("class")
+    page.evaluate("() => model.set('stage', 'sass')")
+    assert page.locator("[data-stage=sass]").evaluate(
+        "e => e.getBoundingClientRect().right <= e.closest('nav').getBoundingClientRect().right"
+    )
+    assert "more-right" not in ribbon.get_attribute("class")
+    assert "more-left" in ribbon.get_attribute("class")
+
+
 def test_ops_are_reached_by_keyboard_alone(draw):
     page = draw()
     page.locator("[data-picture=fusion] .wia-picture").focus()

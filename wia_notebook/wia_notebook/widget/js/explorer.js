@@ -252,6 +252,7 @@ function build(model, root) {
   view.store.onLight(light);
   let narrow = null;
   const sized = new ResizeObserver(() => {
+    steps.resized();
     const now = view.width() <= 760;
     if (narrow !== null && now !== narrow && view.store.tab === "text") show();
     narrow = now;
