@@ -16,6 +16,7 @@ from wia_compiler.runtime.kernel import Kernel
 from wia_notebook.cell import run_expression
 from wia_notebook.explorer import Explorer
 from wia_notebook.option_text import split_line
+from wia_notebook.subject import Subject
 
 ROOT = Path(__file__).parents[2]
 SCALE = "kernel scale(input A: tensor, output B: tensor) {\n  B = A * 2.0;\n}\n"
@@ -303,6 +304,16 @@ def test_builds_programs_and_profiles_show_themselves(shell):
     shell.run_line_magic("unload_ext", "wia_notebook")
     plain, _ = shell.display_formatter.format(explorer.build)
     assert "text/html" not in plain
+
+
+def test_a_build_alone_offers_every_target_and_runs(shell):
+    build = value(shell, "%%wia\n" + FIXED).build
+    alone = Explorer([Subject(None, None, build.to("gpu:sm_90"))])
+    assert {"cpu", "gpu:sm_90"} <= set(alone.widget.data["targets"])
+    alone.show(target="cpu")
+    assert alone.widget.data["target"] == "cpu" and alone.build.inputs == build.inputs
+    alone.run()
+    assert alone.widget.data["roofline"]["rows"]
 
 
 def test_split_line_keeps_expressions_whole():

@@ -159,6 +159,14 @@ def test_to_binds_a_target_and_build_overrides_it(program):
     np.testing.assert_array_equal(kernel(A, A), A * 2)
 
 
+def test_a_build_goes_to_another_target_with_its_shapes_and_layouts(program):
+    build = program.add.build(A.T, A.T)
+    other = build.to("fake:two")
+    assert other.target.name == "fake:two" and other.inputs == build.inputs
+    assert build.target.name == "cpu"
+    np.testing.assert_array_equal(other(A.T, A.T), A.T * 2)
+
+
 def test_compile_once_for_each_kind_of_arguments():
     compiler = FakeCompiler()
     program = fake_program(PROGRAM, fake_session(compiler))

@@ -29,7 +29,7 @@ class Subject:
     """A kernel with the arguments it is shown for.
 
     ``arguments`` are arrays or specs for a build, ``None`` where shapes are not known; ``build``
-    stands in for both where only a build is at hand.
+    stands in for both where only a build is at hand, and is built anew for other targets.
     """
 
     kernel: Kernel | None
@@ -52,8 +52,9 @@ class Subject:
 
     def built(self, target: str) -> Build | None:
         """The build for a target; ``None`` where shapes are not known."""
-        if self.build is not None and self.build.target.name == target:
-            return self.build
+        if self.build is not None:
+            same = self.build.target.name == target
+            return self.build if same else self.build.to(target)
         if self.kernel is None or self.arguments is None:
             return None
         arrays, keywords = self.arguments
@@ -84,7 +85,7 @@ class Subject:
             build.resources,
             origin_text(build),
             [spec.name for spec in build.outputs],
-            targets if self.kernel is not None else (target,),
+            targets,
             kernels,
             self._rooflines.get(target),
             signature=signature_text(build),

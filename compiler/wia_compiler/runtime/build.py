@@ -18,7 +18,7 @@ from wia_compiler.runtime.arguments import Arguments, read_arguments
 from wia_compiler.runtime.built import LoadedKernel
 from wia_compiler.runtime.fast_call import FastCalls, kind_of
 from wia_compiler.runtime.launch import PreparedCall, prepare_call
-from wia_compiler.runtime.session import CacheReport, KernelUnit
+from wia_compiler.runtime.session import CacheReport, KernelUnit, Session
 from wia_compiler.runtime.specs import Spec
 
 if TYPE_CHECKING:
@@ -33,8 +33,11 @@ class Build:
     traffic. Calling it runs the code that was built.
     """
 
-    def __init__(self, unit: KernelUnit, loaded: LoadedKernel, cache: CacheReport):
+    def __init__(
+        self, unit: KernelUnit, loaded: LoadedKernel, cache: CacheReport, session: Session
+    ):
         self._unit = unit
+        self._session = session
         self._loaded = loaded
         self._fast = FastCalls()
         self.cache = cache
@@ -53,6 +56,15 @@ class Build:
     def target(self) -> Target:
         """What it was built for."""
         return self._loaded.target
+
+    def to(self, target: str) -> Build:
+        """The same shapes and dtypes built for another target, as ``Kernel.to`` binds a kernel.
+
+        ``TargetError`` lists the targets that exist, or says what this one cannot do.
+        """
+        bound = self._session.make_target(target)
+        loaded, cache = self._session.build(self._unit, self.inputs, bound)
+        return Build(self._unit, loaded, cache, self._session)
 
     @property
     def inputs(self) -> tuple[ArraySpec, ...]:

@@ -132,7 +132,7 @@ class Kernel:
     def _build(self, specs: Sequence[Spec]) -> Build:
         arguments = array_specs(self.signature, specs)
         loaded, report = self._session.build(self._unit, arguments, self.target)
-        return Build(self._unit, loaded, report)
+        return Build(self._unit, loaded, report, self._session)
 
     def __repr__(self) -> str:
         target = self._target_name if self._target is None else self._target.name
