@@ -5,13 +5,14 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from llvm_running import elementwise
+from llvm_running import elementwise, load_module
 from wia_compiler.base.source import Source, Span
 from wia_compiler.dialects.text import parse_ir
 from wia_compiler.passes.llvm.emit import EmittedModule, emit_llvm
 from wia_compiler.passes.llvm.options import EmitOptions, nvptx_options, x86_options
 from wia_compiler.passes.llvm.types import LLVMError
 from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
+from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 
 X86 = x86_options("x86_64-unknown-linux-gnu")
 BF16 = ml_dtypes.bfloat16
@@ -288,3 +289,34 @@ def test_unusual_kernel_names_are_quoted() -> None:
     text = emit_llvm(module, X86, Source("…", '"셀"')).text
     assembly = shared_worker().generate(CodeRequest(text, X86.triple, "", outputs=("object",)))
     assert "wia.행렬".encode() in assembly.object
+
+
+@pytest.mark.parametrize("name", ["memcpy", "rax", "offset", "fmod"])
+def test_names_of_the_machine_or_the_library_are_no_danger(name: str) -> None:
+    """A function too large to be inlined twice keeps a symbol of its own."""
+    steps = "\n".join(
+        f"%v{n + 1} = arith.remf %v{n}, %c : f64\n memref.store %v{n + 1}, %b[] : memref<f64>"
+        for n in range(60)
+    )
+    module = parse_ir(f"""
+      func.func @host(%a: memref<f64>, %b: memref<f64>) attributes {{wia.host}} {{
+        func.call @callee(%a, %b) : (memref<f64>, memref<f64>) -> ()
+        func.call @callee(%b, %a) : (memref<f64>, memref<f64>) -> ()
+        func.return
+      }}
+      func.func @callee(%a: memref<f64>, %b: memref<f64>) {{
+        %c = arith.constant 3.0 : f64
+        %v0 = memref.load %a[] : memref<f64>
+        {steps}
+        func.return
+      }}""")
+    for op in module.walk():
+        for place in ("sym_name", "callee"):
+            attribute = op.properties.get(place)
+            if isinstance(attribute, StringAttr) and attribute.data == "callee":
+                op.properties[place] = StringAttr(name)
+            elif isinstance(attribute, SymbolRefAttr):
+                op.properties[place] = SymbolRefAttr(name)
+    a, b = np.array(8.0), np.array(0.0)
+    load_module(module, "host", 2)((a, b), ())
+    assert (a, b) == (2.0, 2.0)

@@ -145,7 +145,8 @@ def _terminator(block: Block) -> Operation:
 
 def _call(writer: Writer, op: func.CallOp) -> None:
     arguments = ", ".join(writer.typed(value) for value in op.arguments)
-    callee = symbol(op.callee.string_value())
+    name = op.callee.string_value()
+    callee = writer.module.functions.get(name) or symbol(name)
     if not op.res:
         writer.line(f"call void {callee}({arguments})")
         return

@@ -54,6 +54,11 @@ def emit_llvm(
     metadata = Metadata(source if options.debug_info else None)
     shared = ModuleWriter(options, metadata)
     functions: list[str] = []
+    shared.functions = {
+        op.sym_name.data: _function_symbol(op, options)
+        for op in module.body.block.ops
+        if isinstance(op, func.FuncOp) and not op.is_declaration
+    }
     for op in module.body.block.ops:
         if options.skipped_attribute is not None and options.skipped_attribute in op.attributes:
             continue
@@ -84,6 +89,17 @@ def emit_llvm(
     return EmittedModule("\n\n".join(parts) + "\n", metadata.spans)
 
 
+def _function_symbol(op: func.FuncOp, options: EmitOptions) -> str:
+    """The name as it is, except beside packed entries, where none of these is exported.
+
+    There it gets an ending: a kernel may be called ``memcpy`` or ``rax``.
+    """
+    if not options.packed_entry:
+        return symbol(op.sym_name.data)
+    ending = "host" if options.entry_attribute in op.attributes else "nest"
+    return symbol(f"{op.sym_name.data}.{ending}")
+
+
 def _declare(shared: ModuleWriter, op: func.FuncOp) -> None:
     results = [llvm_type(each, shared.options) for each in op.function_type.outputs]
     parameters = [llvm_type(each, shared.options) for each in op.function_type.inputs]
@@ -110,7 +126,7 @@ def _function(shared: ModuleWriter, op: func.FuncOp) -> str:
     elif options.entry_convention:
         words.append(options.entry_convention)
     words.append(llvm_type(results[0], options) if results else "void")
-    words.append(f"{symbol(name)}({', '.join(parameters)})")
+    words.append(f"{shared.functions[name]}({', '.join(parameters)})")
     for attribute, spelled in _LAUNCH_BOUNDS:
         bound = op.attributes.get(attribute)
         if is_entry and isinstance(bound, IntegerAttr):
@@ -133,7 +149,7 @@ def _packed_entry(shared: ModuleWriter, op: func.FuncOp) -> str:
         passed.append(
             f"ptr {writer.temporary(f'load ptr, ptr {slot}, align 8', argument.name_hint)}"
         )
-    writer.line(f"call void {symbol(op.sym_name.data)}({', '.join(passed)})")
+    writer.line(f"call void {shared.functions[op.sym_name.data]}({', '.join(passed)})")
     writer.line("ret void")
     head = f"define void {symbol(name)}(ptr noalias noundef readonly %buffers) #0{place} {{"
     return "\n".join([head, "entry:", *writer.lines, "}"])

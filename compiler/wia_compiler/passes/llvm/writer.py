@@ -20,13 +20,17 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class ModuleWriter:
-    """What functions of one module share: declarations, globals, metadata."""
+    """What functions of one module share: declarations, globals, metadata.
+
+    ``functions`` holds the symbol of each function by its name in the module.
+    """
 
     def __init__(self, options: EmitOptions, metadata: Metadata):
         self.options = options
         self.metadata = metadata
         self.declarations: dict[str, str] = {}
         self.globals: list[str] = []
+        self.functions: dict[str, str] = {}
 
     def declare(self, name: str, result: str, parameters: Sequence[str]) -> str:
         """Note that ``name`` is called; the callee as a call spells it (``@llvm.fma.f32``)."""
@@ -37,7 +41,7 @@ class ModuleWriter:
     def add_global(self, name: str, text: str) -> str:
         """Add a global variable; ``text`` is what follows its name."""
         unique = name
-        taken = {line.split(" ", 1)[0] for line in self.globals}
+        taken = {line.split(" ", 1)[0] for line in self.globals} | set(self.functions.values())
         count = 1
         while symbol(unique) in taken:
             unique = f"{name}.{count}"
