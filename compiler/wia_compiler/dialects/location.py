@@ -55,6 +55,16 @@ def merge_locations(ops: Iterable[Operation]) -> LocationAttr:
     return location(*(origin for op in ops for origin in origins_of(op)))
 
 
+def common_location(shared: LocationAttr, caller: LocationAttr) -> LocationAttr:
+    """The origins of ``shared`` that ``caller`` has too; ``caller`` where there are none.
+
+    For one caller's copy of an op of a function that several call.
+    """
+    known = frozenset(_origins(caller))
+    common = [origin for origin in _origins(shared) if origin in known]
+    return location(*common) if common else caller
+
+
 def spans_of(op: Operation) -> tuple[Span, ...]:
     """The source spans of an op, in order, each once."""
     spans = (origin.span for origin in origins_of(op))

@@ -271,14 +271,16 @@ class _Lowering:
 
 
 def dense_arguments(module: ModuleOp) -> dict[str, tuple[bool, ...]]:
-    """For each nest, whether what the host passes lies in a dense buffer from its first element on.
+    """For each nest, whether what every call passes lies in a dense buffer from its start on.
 
     Views of a dense buffer begin where it begins, whatever their strides are.
     """
     found: dict[str, tuple[bool, ...]] = {}
     hosts = [op for op in module.body.block.ops if "wia.host" in op.attributes]
     for call in [op for host in hosts for op in host.walk() if isinstance(op, func.CallOp)]:
-        found[call.callee.string_value()] = tuple(_is_dense(value) for value in call.arguments)
+        name, dense = call.callee.string_value(), tuple(map(_is_dense, call.arguments))
+        before = found.get(name, dense)
+        found[name] = tuple(old and new for old, new in zip(before, dense, strict=True))
     return found
 
 

@@ -32,7 +32,7 @@ class _Need:
     memory: Memory
     rows: int = 1
     columns: int = 1
-    users: list[Operation] = field(default_factory=list[Operation])
+    users: dict[Operation, None] = field(default_factory=dict[Operation, None])
 
     @property
     def type(self) -> MemRefType[Attribute]:
@@ -98,5 +98,5 @@ class Buffers:
             op.memref.name_hint = name
             need = self._needs[key] = _Need(op, element, memory)
         need.rows, need.columns = max(need.rows, shape[0]), max(need.columns, shape[1])
-        need.users.append(user)
+        need.users[user] = None
         return need.op.memref

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, cast
@@ -23,6 +24,7 @@ from wia_compiler.backends.tpu.tile_axes import TileAxes, extent_of, product_of,
 from wia_compiler.backends.tpu.vector_body import VectorBody
 from wia_compiler.backends.tpu.windows import FlatView, NotAWindow, flat_view_of, window_of
 from wia_compiler.base.record import Level
+from wia_compiler.dialects.location import common_location
 from wia_compiler.dialects.tile import ComputeOp, ForOp, YieldOp
 from wia_compiler.dialects.tpu.machine import SPEC, SystolicMachine
 from wia_compiler.dialects.tpu.ops import (
@@ -76,19 +78,26 @@ class _Lowering:
         self.axes = TileAxes(None, None)
         self.shape_leaf: ComputeOp | None = None
         self.views: list[memref.ReinterpretCastOp] = []
+        self.caller: LocationAttr | None = None
+        self.located: dict[int, LocationAttr] = {}
 
     def host(self, host: func.FuncOp, nests: dict[str, func.FuncOp]) -> func.FuncOp:
         for argument in host.body.block.args:
             new = self.block.insert_arg(argument.type, len(self.block.args))
             new.name_hint = argument.name_hint
             self.values[argument] = new
+        calls = Counter(
+            op.callee.string_value() for op in host.body.block.ops if isinstance(op, func.CallOp)
+        )
         for op in host.body.block.ops:
+            self.caller, self.located = None, {}
             match op:
                 case memref.AllocOp() | memref.ReinterpretCastOp():
                     self._add(op.clone(self.values), op.location)
                 case func.CallOp():
-                    nest = nests[op.callee.string_value()]
-                    self._nest(nest, op.arguments)
+                    name = op.callee.string_value()
+                    self.caller = op.location if calls[name] > 1 else None
+                    self._nest(nests[name], op.arguments)
                 case _:
                     self._add(func.ReturnOp(), op.location)
         self.buffers.finish()
@@ -100,8 +109,17 @@ class _Lowering:
         return made
 
     def _add(self, op: Operation, location: LocationAttr) -> None:
-        op.location = location
+        op.location = self._location(location)
         self.block.add_op(op)
+
+    def _location(self, location: LocationAttr) -> LocationAttr:
+        """Of a nest that several calls share, each call's copy came from what that call did."""
+        if self.caller is None:
+            return location
+        # Ops of the nest hold their locations, so none has the id of another; hashing is slower.
+        if id(location) not in self.located:
+            self.located[id(location)] = common_location(location, self.caller)
+        return self.located[id(location)]
 
     def _nest(self, nest: func.FuncOp, arguments: Sequence[SSAValue]) -> None:
         check_nest(self.context, nest)
@@ -244,7 +262,7 @@ class _Lowering:
         type = MemRefType(element, flat.shape, StridedLayoutAttr(flat.strides))
         view = memref.ReinterpretCastOp(tensor, [], [], [], [0], flat.shape, flat.strides, type)
         view.result.name_hint = tensor.name_hint
-        view.location = location
+        view.location = self._location(location)
         self.views.append(view)
         return view.result
 

@@ -16,6 +16,7 @@ from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.nests.groups import plan_group
 from wia_compiler.passes.nests.movement import moved_view
 from wia_compiler.passes.nests.plan import Group, NestPlan, NotOneNest, Result
+from wia_compiler.passes.nests.share import SharedNests
 from wia_compiler.passes.nests.views import View, memref_type, row_major, view
 from wia_compiler.passes.nests.writer import NestWriter, arrays_of
 
@@ -35,8 +36,7 @@ class HostLowering:
         self.kernel = kernel
         self.context = context
         self.block = Block()
-        self.nests: list[func.FuncOp] = []
-        self.names = {kernel.sym_name.data}
+        self.nests = SharedNests({kernel.sym_name.data})
         self.arrays: dict[SSAValue, View] = {}
         self.numbers: dict[SSAValue, ConstantOp] = {}
         self.targets: dict[SSAValue, View] = {}
@@ -53,7 +53,7 @@ class HostLowering:
                 self.targets.setdefault(value, output)
 
     def run(self) -> tuple[func.FuncOp, list[func.FuncOp]]:
-        """The host function and the nests it calls."""
+        """The host function and the nests it calls; equal ones are one function."""
         name = self.kernel.sym_name.data
         for op in self.kernel.body.block.ops:
             self._lower(op, f"{name}_{label_of(op)}")
@@ -62,7 +62,9 @@ class HostLowering:
         host = func.FuncOp(name, type, Region(self.block))
         host.attributes[HOST] = UnitAttr()
         host.location = self.kernel.location
-        return host, self.nests
+        nests, decisions = self.nests.finish()
+        self.context.decisions += decisions
+        return host, nests
 
     def _parameter(self, value: SSAValue, strides: tuple[int, ...] | None) -> View:
         spec = spec_of(value.type)
@@ -182,13 +184,16 @@ class HostLowering:
         for inner, value in results.items():
             self.arrays[value] = targets[inner]
         for plan in plans:
-            self._call(plan, name, location)
+            self._call(plan, name, ops, location)
 
-    def _call(self, plan: NestPlan, name: str, location: LocationAttr) -> None:
-        nest = NestWriter(plan).function(self._unique(name))
-        self.nests.append(nest)
+    def _call(
+        self, plan: NestPlan, name: str, ops: Sequence[Operation], location: LocationAttr
+    ) -> None:
+        """Call the plan's nest, which was made from ``ops``, or one that is equal to it."""
+        subjects = [self.context.id_of(_listed(op)) for op in ops]
+        callee = self.nests.add(NestWriter(plan).function(name), subjects)
         arguments = [self._cast(array, location) for array in arrays_of(plan)]
-        self._add(func.CallOp(nest.sym_name.data, arguments, []), location)
+        self._add(func.CallOp(callee, arguments, []), location)
 
     def _cast(self, array: View, location: LocationAttr) -> SSAValue:
         """The array's memref; a ``memref.reinterpret_cast`` where its sizes or strides differ."""
@@ -203,15 +208,6 @@ class HostLowering:
             self._add(cast, location)
             known = self.casts[array] = cast.result
         return known
-
-    def _unique(self, name: str) -> str:
-        unique = name
-        number = 1
-        while unique in self.names:
-            unique = f"{name}_{number}"
-            number += 1
-        self.names.add(unique)
-        return unique
 
     def _allocation(self, value: SSAValue) -> memref.AllocOp:
         spec = spec_of(value.type)
@@ -245,7 +241,8 @@ class HostLowering:
         numbers = {value: constant.number}
         group = Group("fill", [constant], {}, numbers, [Result(value, target)])
         for plan in plan_group(group):
-            self._call(plan, f"{self.kernel.sym_name.data}_fill", constant.location)
+            name = f"{self.kernel.sym_name.data}_fill"
+            self._call(plan, name, [constant], constant.location)
 
     def _return(self, op: func.ReturnOp) -> None:
         """Copy to an output what no nest has written there."""
@@ -258,8 +255,14 @@ class HostLowering:
                 continue
             group = Group("copy", [], {value: array}, {}, [Result(value, output)])
             for plan in plan_group(group):
-                name = f"{self.kernel.sym_name.data}_copy"
-                self._call(plan, name, merge_locations([_maker(value, op)]))
+                name, maker = f"{self.kernel.sym_name.data}_copy", _maker(value, op)
+                self._call(plan, name, [maker], maker.location)
+
+
+def _listed(op: Operation) -> Operation:
+    """The op that decisions speak of: a fused group for what it holds."""
+    parent = op.parent_op()
+    return parent if isinstance(parent, FusedOp) else op
 
 
 def _maker(value: SSAValue, otherwise: Operation) -> Operation:
