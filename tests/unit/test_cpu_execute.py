@@ -10,8 +10,7 @@ import pytest
 import wia_compiler as wia
 from numpy.typing import NDArray
 from wia_compiler.backends.cpu import execute
-from wia_compiler.backends.cpu.elf import code_size, undefined_symbols
-from wia_compiler.backends.cpu.emit import check_symbols
+from wia_compiler.backends.cpu.elf import check_symbols, code_size, undefined_symbols
 from wia_compiler.backends.cpu.execute import CpuExecutable
 from wia_compiler.backends.cpu.host import this_host
 from wia_compiler.backends.cpu.target import make_target, targets

@@ -6,6 +6,11 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from wia_compiler.base.errors import TargetError
+from wia_compiler.passes.llvm.whitelist import allowed_names
+
+OBJECT = "kernel.o"
+"""The name of the object among an artifact's files."""
 _SYMBOL_TABLE = 2
 _EXECUTABLE = 4  # SHF_EXECINSTR
 
@@ -37,6 +42,20 @@ def undefined_symbols(data: bytes) -> list[str]:
                 end = data.index(b"\0", strings + name)
                 names.add(data[strings + name : end].decode())
     return sorted(names)
+
+
+def check_symbols(object_: bytes, triple: str) -> None:
+    """Refuse an object that needs a function which the loader may not find: that would abort."""
+    allowed = allowed_names(triple)
+    wrong = [
+        name
+        for name in undefined_symbols(object_)
+        if allowed is None or not allowed.fullmatch(name)
+    ]
+    if wrong:
+        raise TargetError(
+            f"LLVM generated calls of {', '.join(wrong)}, which this target does not provide"
+        )
 
 
 def code_size(data: bytes) -> int:

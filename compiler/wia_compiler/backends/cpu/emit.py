@@ -10,21 +10,18 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from wia_compiler.backends.cpu.elf import code_size, undefined_symbols
+from wia_compiler.backends.cpu.elf import OBJECT, check_symbols, code_size
 from wia_compiler.backends.cpu.host import Host
 from wia_compiler.backends.cpu.lower import workspace_bytes
-from wia_compiler.base.errors import TargetError
 from wia_compiler.base.record import Stage
 from wia_compiler.base.source import Span
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.llvm.emit import emit_llvm
 from wia_compiler.passes.llvm.options import x86_options
 from wia_compiler.passes.llvm.spans import llvm_line_spans
-from wia_compiler.passes.llvm.whitelist import allowed_names
 from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
 from wia_compiler.passes.target import ArraySpec, Artifact
 
-OBJECT = "kernel.o"
 _PLACE = re.compile(r"\s\.loc\s+\d+\s+(\d+)\s+(\d+)")
 _DROPPED = re.compile(
     r"\s+\.(file|loc|cfi_\w+|p2align|type|size|globl|addrsig\w*|ident)\b|\.L(tmp|func)\w+:"
@@ -134,17 +131,3 @@ def _vector_bits(listing: str) -> int:
         return 256
     packed = re.search(r"^\s+v?(p\w+|\w+p[sd])\s+xmm", listing, re.MULTILINE)
     return 128 if packed else 0
-
-
-def check_symbols(object_: bytes, triple: str) -> None:
-    """Refuse an object that needs a function which the loader may not find: that would abort."""
-    allowed = allowed_names(triple)
-    wrong = [
-        name
-        for name in undefined_symbols(object_)
-        if allowed is None or not allowed.fullmatch(name)
-    ]
-    if wrong:
-        raise TargetError(
-            f"LLVM generated calls of {', '.join(wrong)}, which this target does not provide"
-        )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wia_compiler.backends.cpu.emit import OBJECT, check_symbols
+from wia_compiler.backends.cpu.elf import OBJECT, check_symbols
 from wia_compiler.backends.cpu.fastcall import fast_caller
 from wia_compiler.backends.cpu.host import this_host
 from wia_compiler.passes.llvm.library import llvm_binding

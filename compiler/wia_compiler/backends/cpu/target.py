@@ -7,16 +7,12 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
-from wia_compiler.backends.cpu.emit import generate_code
 from wia_compiler.backends.cpu.execute import CpuExecutable, load_executable
 from wia_compiler.backends.cpu.host import Host, this_host
-from wia_compiler.backends.cpu.lower import LowerPass
-from wia_compiler.backends.cpu.schedule import SchedulePass
 from wia_compiler.base.errors import TargetError
 from wia_compiler.base.record import Stage
 from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.framework import Pass, PassContext
-from wia_compiler.passes.llvm.worker import shared_worker
 from wia_compiler.passes.target import ArraySpec, Artifact
 
 # Memory bandwidth over FMA rate of one core of an AVX2 server CPU: 15 GB/s, 98 GFLOP/s measured.
@@ -28,7 +24,10 @@ _GENERATOR = "cpu-2"
 
 @dataclass(frozen=True)
 class CpuTarget:
-    """x86-64 code for one CPU, run in this process on one thread."""
+    """x86-64 code for one CPU, run in this process on one thread.
+
+    What compiles is imported by the methods that compile: a kernel from the cache needs none of it.
+    """
 
     host: Host
     name: str = "cpu"
@@ -52,6 +51,10 @@ class CpuTarget:
 
     def passes(self) -> Sequence[Pass]:
         """From unscheduled nests to scf, memref, arith and math."""
+        from wia_compiler.backends.cpu.lower import LowerPass
+        from wia_compiler.backends.cpu.schedule import SchedulePass
+        from wia_compiler.passes.llvm.worker import shared_worker
+
         shared_worker().start()  # LLVM loads in its process while the passes run in this one
         host = self.host
         schedule = SchedulePass(host.vector_bytes, host.vector_registers)
@@ -61,6 +64,8 @@ class CpuTarget:
         self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]
     ) -> tuple[Artifact, Sequence[Stage]]:
         """An object file, with the stages ``llvm`` and ``x86``."""
+        from wia_compiler.backends.cpu.emit import generate_code
+
         return generate_code(module, context, arguments, self.host)
 
     def load(self, artifact: Artifact) -> CpuExecutable:
