@@ -12,7 +12,7 @@ from wia_notebook import theme
 from wia_notebook.views import units
 from wia_notebook.views.graph_measure import text_width
 
-WIDTH, HEIGHT = 600, 350
+WIDTH, HEIGHT = 480, 350
 LEFT, RIGHT, TOP, BOTTOM = 62, 24, 26, 46
 
 
@@ -116,7 +116,7 @@ def roofline_svg(roofline: Roofline) -> str:
 
 
 CSS = (
-    f".wia-roofline text{{font-family:{theme.SANS};fill:var(--wia-dim);font-size:10px}}"
+    f".wia-roofline text{{font-family:{theme.SANS};fill:var(--wia-dim);font-size:11px}}"
     ".wia-roofline .grid{stroke:var(--wia-line)}"
     ".wia-roofline .roof{fill:none;stroke:var(--wia-accent);stroke-width:2.2}"
     ".wia-roofline .roof.other{stroke-width:1.2;stroke-dasharray:5 4}"
@@ -125,7 +125,7 @@ CSS = (
     ".wia-roofline .point{fill:var(--wia-fusion-bg);stroke:var(--wia-fusion)}"
     ".wia-roofline .point.now{fill:var(--wia-fusion)}"
     ".wia-roofline .drop{stroke:var(--wia-fusion);stroke-width:1;stroke-dasharray:1 4}"
-    ".wia-roofline .now-label{fill:var(--wia-fusion);font-size:11px;font-weight:600}"
+    ".wia-roofline .now-label{fill:var(--wia-fusion);font-size:12px;font-weight:600}"
     ".wia-roofline text{paint-order:stroke;stroke:var(--wia-bg);stroke-width:3px;"
     "stroke-linejoin:round}"
 )
@@ -173,7 +173,7 @@ def _roofs(roofline: Roofline, axes: Axes) -> list[str]:
         angle = math.degrees(math.atan2(y1 - y0, x1 - x0))
         below = _gap(axes, memories, index) < 26  # where another is close above
         blocked = _gap(axes, memories, index) < 52 and _gap(axes, memories, index + 1) < 26
-        along = (96 if blocked else 12) / (math.hypot(x1 - x0, y1 - y0) or 1.0)
+        along = (110 if blocked else 12) / (math.hypot(x1 - x0, y1 - y0) or 1.0)
         at_x, at_y = x0 + (x1 - x0) * along, y0 + (y1 - y0) * along
         label = _text(0, 11 if below else -5, ceiling.label, "start")
         parts.append(
@@ -183,8 +183,22 @@ def _roofs(roofline: Roofline, axes: Axes) -> list[str]:
         ridge = ceiling.value / slope.value if slope is not None else left
         x0, y = axes.x(min(max(left, ridge), right)), axes.y(ceiling.value)
         parts.append(_roof(f"M{x0:.1f} {y:.1f}H{WIDTH - RIGHT}", ceiling, ceiling is roof))
-        parts.append(_text(WIDTH - RIGHT - 4, y - 6, ceiling.label, "end"))
+    parts += [
+        _text(WIDTH - RIGHT - 4, base, ceiling.label, "end")
+        for ceiling, base, _ in _compute_labels(roofline, axes)
+    ]
     return parts
+
+
+def _compute_labels(roofline: Roofline, axes: Axes) -> list[tuple[Ceiling, float, float]]:
+    """Each rate's words at its right end: baseline and left end; below where a point is above."""
+    points = [(axes.x(p.intensity), axes.y(p.rate)) for p in roofline.points if p.rate > 0]
+    places: list[tuple[Ceiling, float, float]] = []
+    for ceiling in (c for c in roofline.ceilings if c.kind == "compute"):
+        y, start = axes.y(ceiling.value), WIDTH - RIGHT - 4 - text_width(ceiling.label, 11)
+        taken = any(start - 8 < at and abs(rate - (y - 10)) < 13 for at, rate in points)
+        places.append((ceiling, y + 14 if taken else y - 6, start))
+    return places
 
 
 def _gap(axes: Axes, memories: Sequence[Ceiling], index: int) -> float:
@@ -231,18 +245,16 @@ def _points(roofline: Roofline, axes: Axes) -> list[str]:
 
 def _now_label(roofline: Roofline, axes: Axes, words: str, x: float, y: float) -> str:
     """The point's words below, left of or above it: the first place that no ceiling has."""
-    width = text_width(words, 11, bold=True)
+    width = text_width(words, 12, bold=True)
     middle = min(max(x, LEFT + width / 2 + 4), WIDTH - RIGHT - width / 2)
-    compute = [c for c in roofline.ceilings if c.kind == "compute"]
-    lines = [axes.y(c.value) for c in compute]
-    ends = [WIDTH - RIGHT - 4 - text_width(c.label, 10) for c in compute]
+    labels = _compute_labels(roofline, axes)
+    lines = [axes.y(ceiling.value) for ceiling, _, _ in labels]
     left_of = x - 12 - width / 2
     places = ((middle, y + 21), (left_of, y + 17), (middle, y + 42), (middle, y - 14))
 
     def free(at: float, base: float) -> bool:
         words_meet = any(
-            at + width / 2 > end and abs(base + 6 - line) < 13
-            for end, line in zip(ends, lines, strict=True)
+            at + width / 2 > start and abs(base - other) < 14 for _, other, start in labels
         )
         return (
             at - width / 2 > LEFT and not words_meet and all(abs(base - 4 - y) > 8 for y in lines)
