@@ -75,6 +75,16 @@ DARK: Mapping[str, str] = {
 
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
+FAMILY_TITLES: Mapping[Family, str] = {
+    "contraction": "contraction",
+    "elementwise": "elementwise",
+    "reduction": "reduction",
+    "movement": "data movement",
+    "fusion": "fusion",
+    "loop": "loop",
+}
+"""What a legend says of each colour, in its order; ``other`` needs no words."""
+
 SANS = 'system-ui, "DejaVu Sans", sans-serif'
 MONO = 'ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace'
 

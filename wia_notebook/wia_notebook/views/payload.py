@@ -8,6 +8,7 @@ from typing import Any
 from wia_compiler.base.record import OpRow, Stage
 from wia_compiler.base.source import Span
 
+from wia_notebook import theme
 from wia_notebook.views import (
     decisions,
     graph,
@@ -59,6 +60,7 @@ def payload(exhibit: Exhibit) -> dict[str, Any]:
         "resources": resources_payload(exhibit.resources),
         "roofline": roofline_payload(exhibit.roofline),
         "spans": spans.rows,
+        "legend": list(theme.FAMILY_TITLES.items()),
     }
 
 

@@ -22,6 +22,7 @@ export function graphTab(view) {
     "div",
     {},
     h("div", { class: `wia-two${panes.length > 1 ? "" : " one"}` }, panes),
+    legend(view, panes),
     rows,
   );
 
@@ -34,6 +35,20 @@ export function graphTab(view) {
     }
   }
   return { element, light };
+}
+
+// The colours that the pictures use, in words.
+function legend(view, panes) {
+  const used = view.data.legend.filter(([family]) =>
+    panes.some((shown) => shown.querySelector(`.f-${family}:not(.end)`)),
+  );
+  return used.length
+    ? h(
+        "div",
+        { class: "wia-legend" },
+        used.map(([family, title]) => h("span", { class: `f-${family}` }, title)),
+      )
+    : null;
 }
 
 const hasPicture = (stage) => Boolean(stage.graph || stage.nest);
