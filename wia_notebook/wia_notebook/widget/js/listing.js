@@ -46,7 +46,7 @@ export function listing({ rows, language, highlighter, label, onHover, onPick, o
       number,
       sign,
       gauge,
-      ...highlighter.render(language, row.text, row.mark),
+      ...(row.kind === "magic" ? [row.text] : highlighter.render(language, row.text, row.mark)),
       "\n",
     );
   }
@@ -96,17 +96,26 @@ export function listing({ rows, language, highlighter, label, onHover, onPick, o
       box.scrollTop = Math.max(0, top - box.clientHeight / 3);
     draw();
   }
-  return { element: box, light, reveal };
+  // Begin at a line that is not the first.
+  function start(line) {
+    box.scrollTop = (line - 1) * ROW;
+    draw();
+  }
+  return { element: box, light, reveal, start };
 }
 
-export function plainRows(text) {
+// The line of the magic, a comment for the compiler, stands as the reader wrote it.
+export function plainRows(text, language = "") {
   const lines = text.split("\n");
   if (lines[lines.length - 1] === "") lines.pop();
-  return lines.map((line, index) => ({
+  const rows = lines.map((line, index) => ({
     number: index + 1,
     line: index + 1,
     text: expandTabs(line),
   }));
+  if (language === "wia" && rows[0]?.text.startsWith("# %%"))
+    Object.assign(rows[0], { text: rows[0].text.slice(2), kind: "magic" });
+  return rows;
 }
 
 // Tab stops every eight columns, as assemblers assume.

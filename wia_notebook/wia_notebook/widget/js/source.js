@@ -21,7 +21,7 @@ export function sourcePane(view) {
   const { data, store, links, highlighter } = view;
   const state = h("span", { class: "state" });
   const text = listing({
-    rows: plainRows(data.source),
+    rows: plainRows(data.source, "wia"),
     language: "wia",
     highlighter,
     label: "your cell",
@@ -35,6 +35,7 @@ export function sourcePane(view) {
     h("h4", {}, h("span", {}, "Your cell"), state),
     text.element,
     card,
+    splitter(view),
   );
 
   function light(lit, selection, pinned) {
@@ -47,6 +48,38 @@ export function sourcePane(view) {
     card.replaceChildren(...[shown, ...extra].filter(Boolean));
   }
   return { element, light };
+}
+
+// The edge of the pane: dragged, or moved with the arrow keys; a double click fits the text again.
+function splitter(view) {
+  const { root } = view;
+  const pane = () => root.querySelector(".wia-source");
+  const wide = (width) =>
+    root.style.setProperty("--source", `${Math.min(root.clientWidth * 0.7, Math.max(160, width))}px`);
+  const edge = h("div", {
+    class: "wia-edge",
+    role: "separator",
+    tabindex: "0",
+    "aria-orientation": "vertical",
+    "aria-label": "width of your cell",
+    ondblclick: () => root.style.removeProperty("--source"),
+    onpointerdown: (event) => {
+      edge.setPointerCapture(event.pointerId);
+      event.preventDefault();
+    },
+    onpointermove: (event) => {
+      if (edge.hasPointerCapture(event.pointerId))
+        wide(event.clientX - pane().getBoundingClientRect().left);
+    },
+    onkeydown: (event) => {
+      const step = { ArrowLeft: -24, ArrowRight: 24 }[event.key];
+      if (!step) return;
+      wide(pane().offsetWidth + step);
+      event.preventDefault();
+      event.stopPropagation();
+    },
+  });
+  return edge;
 }
 
 // One card in plain words about the selected op, group, line or candidate.

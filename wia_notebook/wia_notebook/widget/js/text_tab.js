@@ -45,7 +45,7 @@ export function textTab(view) {
       panes.map((pane) => pane.element),
     ),
   );
-  if (!beside) status.textContent = `${plainRows(stage.text).length} lines`;
+  if (!beside) status.textContent = `${plainRows(stage.text, stage.language).length} lines`;
 
   function light(lit, selection) {
     for (const pane of panes) {
@@ -61,7 +61,7 @@ export function textTab(view) {
 
 function onePane(view, stage) {
   const part = listing({
-    rows: plainRows(stage.text),
+    rows: plainRows(stage.text, stage.language),
     language: stage.language,
     highlighter: view.highlighter,
     label: `text of ${stage.title}`,
@@ -88,8 +88,8 @@ function listeners(view, stage) {
 }
 
 function diffPanes(view, beside, stage, status) {
-  const old = plainRows(beside.text),
-    fresh = plainRows(stage.text);
+  const old = plainRows(beside.text, beside.language),
+    fresh = plainRows(stage.text, stage.language);
   const rows = diffRows(
     old.map((row) => row.text),
     fresh.map((row) => row.text),
