@@ -10,6 +10,7 @@ from explorer_page import page_html
 from lab_server import FLAGS, find_browser
 from notebook_sample import PTX, sample_exhibit
 from wia_compiler.base.record import OpRow
+from wia_compiler.base.source import Span
 from wia_notebook.views.payload import payload
 
 PAYLOAD = payload(sample_exhibit(ran=True))
@@ -221,6 +222,90 @@ def test_a_stage_without_a_graph_says_where_to_look(draw):
     page = draw(stage="ptx")
     page.get_by_role("button", name="Show the assembly").click()
     assert trait(page, "tab") == "assembly"
+
+
+def test_a_roofline_before_and_after_a_run(draw):
+    page = draw(payload(sample_exhibit()), tab="roofline", width=1060)
+    assert "Not measured yet" in page.locator(".wia-panel").inner_text()
+    run = page.get_by_role("button", name="Run and measure")
+    assert run.bounding_box()["width"] < 200
+    run.click()
+    assert page.evaluate("sent") == [{"type": "run"}]
+    page = draw(tab="roofline", width=1060)
+    figure, numbers = (pane.bounding_box() for pane in page.locator(".roof > .wia-pane").all())
+    assert figure["y"] == numbers["y"] and figure["width"] > numbers["width"] > 220
+    words = page.locator(".wia-facts .fact").all_inner_texts()
+    assert [text.split("\n")[-1] for text in words] == [
+        "median of 9 warm samples",
+        "counted from the IR",
+        "measured on this machine",
+    ]
+    assert "reuse of X is low" in page.locator(".roof .wia-card").inner_text()
+
+
+def test_the_graph_says_what_its_colours_mean(draw):
+    page = draw()
+    legend = page.locator(".wia-legend span")
+    assert legend.all_inner_texts() == ["contraction", "elementwise", "reduction", "fusion"]
+    page.evaluate("() => model.set('stage', 'schedule')")
+    assert legend.all_inner_texts() == ["contraction", "elementwise", "loop"]
+
+
+def test_the_cell_is_shown_as_it_was_written(draw):
+    data = {**PAYLOAD, "source": "# %%wia --run f(A)\n" + PAYLOAD["source"]}
+    page = draw(data)
+    first = page.locator(".wia-source .ln").first
+    assert first.inner_text().strip() == "1%%wia --run f(A)"
+    assert "magic" in first.get_attribute("class")
+
+
+def test_the_cells_pane_is_as_wide_as_its_text_until_it_is_dragged(draw):
+    long = {**PAYLOAD, "source": "kernel f() { " + "Y = relu(Y); " * 20 + "}"}
+    widths = [draw(d).locator(".wia-source").bounding_box()["width"] for d in (PAYLOAD, long)]
+    assert 230 <= widths[0] < widths[1] <= 0.33 * 1200
+    page = draw(long)
+    pane = page.locator(".wia-source")
+    assert pane.locator(".wia-listing").evaluate("e => e.scrollWidth > e.clientWidth")
+    edge = page.get_by_role("separator", name="width of your cell")
+    box = edge.bounding_box()
+    page.mouse.move(box["x"] + 3, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 103, box["y"] + 50)
+    page.mouse.up()
+    assert abs(pane.bounding_box()["width"] - widths[1] - 100) < 6
+    edge.press("ArrowLeft")
+    assert abs(pane.bounding_box()["width"] - widths[1] - 76) < 6
+    edge.dblclick()
+    assert pane.bounding_box()["width"] == widths[1]
+
+
+def long_assembly():
+    """The sample with so many directives that nothing of the code is in sight at the top."""
+    exhibit = sample_exhibit()
+    text = "// a comment\n" * 100 + PTX + "\tnop;\n" * 100
+    moved = {line + 100: (Span(8, 7, 8, 30),) for line in (9, 10)} | {190: (Span(9, 7, 9, 12),)}
+    stages = tuple(
+        dataclasses.replace(s, text=text, line_spans=moved) if s.name == "ptx" else s
+        for s in exhibit.trace.stages
+    )
+    trace = dataclasses.replace(exhibit.trace, stages=stages)
+    return payload(dataclasses.replace(exhibit, trace=trace, assembly={"ptx": text}))
+
+
+def test_assembly_begins_at_the_entry_and_follows_what_is_pinned(draw):
+    page = draw(long_assembly(), tab="assembly", stage="ptx")
+
+    def first_in_sight():
+        return page.locator(".wia-panel .wia-listing").evaluate("e => e.scrollTop / 19 + 1")
+
+    assert first_in_sight() == 103
+    page.evaluate("() => model.set('selected', 'line/9')")
+    line = page.locator(".wia-panel .ln[data-line='190']")
+    assert first_in_sight() < 190 and line.is_visible() and "hl" in line.get_attribute("class")
+    assert line.evaluate(
+        "e => e.offsetTop >= e.closest('.wia-listing').scrollTop && "
+        "e.offsetTop < e.closest('.wia-listing').scrollTop + 520"
+    )
 
 
 def test_cleaning_up_leaves_no_listener(draw):

@@ -43,7 +43,10 @@ export function assemblyTab(view) {
     h("div", { class: "wia-under pad" }, words),
   );
 
+  let begun = false;
   function light(lit, selection) {
+    if (!begun) panes.forEach((pane) => pane.part.start(pane.entry));
+    begun = true;
     for (const pane of panes) {
       const lines = new Set(litByLines(pane.lines, lit));
       const at = selection.startsWith(`text/${pane.format}/`) ? Number(selection.split("/")[2]) : 0;
@@ -108,7 +111,21 @@ function assemblyPane(view, pane, onLine) {
     h("h4", {}, h("span", {}, pane.title), h("span", {}, pane.count)),
     part.element,
   );
-  return { element, part, lines, format: pane.format };
+  return { element, part, lines, entry: entryLine(pane.language, text), format: pane.format };
+}
+
+// Where the code begins below its directives; the first line where a language has no such place.
+const ENTRY = {
+  ptx: /^\s*(\.visible\s+)?\.entry\b/,
+  sass: /^\s*\/\*0000\*\//,
+  x86: /^[\w.$"]+:/,
+  llvm: /^define\b/,
+};
+
+function entryLine(language, text) {
+  const pattern = ENTRY[language];
+  const at = pattern ? text.split("\n").findIndex((line) => pattern.test(line)) : 0;
+  return Math.max(0, at) + 1;
 }
 
 // The operation of a line in plain words, and where it comes from.
