@@ -15,7 +15,7 @@ help: ## list the targets
 setup: $(VENV)/.notebook ## create .venv with the notebook and its tools
 
 notebook: setup ## open JupyterLab at the first tutorial
-	$(BIN)/jupyter lab tutorials/01_one_cell.ipynb
+	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) tutorials/01_one_cell.ipynb
 
 test: $(VENV)/.test browser lint ## set up the tests, browser included, and run them all
 	$(BIN)/python -m pytest
