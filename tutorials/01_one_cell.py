@@ -65,6 +65,12 @@ X.shape, W.shape, b.shape
 # }
 
 # %% [markdown]
+# The same tensor ops in the notation of the specification that this compiler implements:
+
+# %%
+print(edges.ir("chapter"))
+
+# %% [markdown]
 # ## Why it fused
 #
 # Step to **fusion**. Two candidates were weighed and both were taken: nobody else needs the values

@@ -223,3 +223,10 @@ def test_errors_of_the_program_show_the_line_of_the_file(wia, tmp_path):
     assert status == 1 and f"{path}:2:7" in complaints and "^^^^" in complaints
     path.write_bytes(b"\xff\xfe")
     assert "not UTF-8" in wia("run", str(path), *ARGS)[2]
+
+
+def test_stages_prints_the_notation_of_the_chapter(wia, file):
+    status, said, _ = wia("stages", file, "--chapter")
+    assert status == 0 and said.startswith("func @double(%A: tensor) -> tensor {")
+    status, said, _ = wia("stages", file, "--chapter", "--json")
+    assert json.loads(said)["text"].startswith("func @double(")

@@ -108,3 +108,33 @@ def test_a_kernel_shows_its_parameters_to_pythons_tools():
         assert str(inspect.signature(unusual)) == "(*arrays, out=None)"
     assert program.k.__name__ == "k"
     assert program._ipython_key_completions_() == ["k", "l", "m", "o"]
+
+
+CHAPTER_KERNEL = """\
+// WIA DSL 예제
+kernel matmul_kernel(
+    input A: tensor,
+    input B: tensor,
+    output C: tensor
+) {
+    // 고수준 텐서 표기법
+    C = A @ B;  // 행렬 곱셈
+}
+"""
+CHAPTER_IR = """\
+func @matmul_kernel(
+    %A: tensor,
+    %B: tensor
+) -> tensor {
+    %C = tensor.matmul %A, %B : (tensor, tensor)
+                                -> tensor
+    return %C
+}"""
+
+
+def test_a_kernel_prints_its_ir_as_mlir_and_as_the_chapter_does():
+    kernel = wia.compile(CHAPTER_KERNEL).matmul_kernel
+    assert kernel.ir("chapter").rstrip() == CHAPTER_IR
+    assert "wia.matmul %A, %B : (!wia.tensor, !wia.tensor) -> !wia.tensor" in kernel.ir()
+    with pytest.raises(wia.ArgumentError, match="expected one of mlir, chapter"):
+        kernel.ir("latex")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.base.signature import KernelSignature
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from wia_compiler.profiler.profile import Profile
 
 DEFAULT_TARGET = "cpu"
+
+IrForm = Literal["mlir", "chapter"]
 
 
 class Kernel:
@@ -62,6 +64,25 @@ class Kernel:
         if self._target is None:
             self._target = self._session.make_target(self._target_name)
         return self._target
+
+    def ir(self, form: IrForm = "mlir") -> str:
+        """The kernel's high-level IR, before any shape is known.
+
+        ``mlir`` is MLIR text; ``chapter`` the notation of WIA-AI-011, chapter 5.1.1::
+
+            func @k(%A: tensor) -> tensor {
+                %C = tensor.relu %A : (tensor) -> tensor
+                return %C
+            }
+        """
+        if form not in get_args(IrForm):
+            raise ArgumentError(f"ir(form={form!r}): expected one of {', '.join(get_args(IrForm))}")
+        from wia_compiler.dialects.text import print_ir
+        from wia_compiler.frontend.chapter_form import chapter_text
+        from wia_compiler.passes.kernel_function import kernel_function
+
+        function = kernel_function(self._unit.program.module, self.name)
+        return chapter_text(function) if form == "chapter" else print_ir(function)
 
     def to(self, target: str) -> Kernel:
         """The same kernel for another target; ``TargetError`` lists those that exist."""

@@ -14,13 +14,15 @@ from wia_compiler.runtime.cli_commands.common import (
     describe_stage,
     print_json,
     print_stages,
+    read_kernel,
 )
 
 HELP = "list the stages of a kernel, show the text of one, or the difference of two"
 EXAMPLES = """\
   wia stages mm.wia --args "A=f32[64,64], B=f32[64,64]"
   wia stages mm.wia --args "A=f32[64,64], B=f32[64,64]" --stage fusion
-  wia stages mm.wia --args "A=f32[64,64], B=f32[64,64]" --diff dce fusion"""
+  wia stages mm.wia --args "A=f32[64,64], B=f32[64,64]" --diff dce fusion
+  wia stages mm.wia --chapter"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,10 +36,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument(
         "--decisions", action="store_true", help="print what was decided, taken or refused, and why"
     )
+    what.add_argument(
+        "--chapter",
+        action="store_true",
+        help="print the high-level IR in the notation of WIA-AI-011, chapter 5; needs no --args",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Build, then print what was asked for."""
+    if options.chapter:
+        text = read_kernel(options).ir("chapter")
+        print_json({"form": "chapter", "text": text}) if options.json else print(text)
+        return 0
     build = build_kernel(options)
     if options.diff is not None:
         before, after = (build.stage(name) for name in options.diff)
