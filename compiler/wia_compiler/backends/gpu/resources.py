@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +63,8 @@ def resources_of(
 ) -> dict[str, Any]:
     """What ``build.resources`` shows: the worst of all entries on top, each entry below.
 
+    An entry's ``blocks`` are those of one of its ``launches``, which are all alike.
+
     ``log`` is what ptxas printed, ``None`` where it is absent: then only what the compiler itself
     knows is there. ``sass`` adds the size of the code.
     """
@@ -74,8 +77,13 @@ def resources_of(
     if log is None:
         return shown
     usage, warnings = parse_usage(log)
+    counts = Counter(launch.entry for launch in launches)
     entries = {
-        launch.entry: _entry(architecture, launch, usage[launch.entry]) for launch in launches
+        launch.entry: {
+            **_entry(architecture, launch, usage[launch.entry]),
+            "launches": counts[launch.entry],
+        }
+        for launch in launches
     }
     if entries:
         rows = list(entries.values())

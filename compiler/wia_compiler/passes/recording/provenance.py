@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 
 from wia_compiler.dialects.location import origins_of
@@ -58,10 +59,28 @@ class OpsBefore:
     def _related(self, tokens: frozenset[int], holds_others: bool) -> tuple[str, ...]:
         related = {op for token in tokens for op in self._by_token.get(token, ())}
         same = {op for op in related if self._tokens[op] == tokens}
-        chosen = (
-            self._outermost(same) if same and holds_others else self._innermost(same or related)
-        )
+        if holds_others:
+            # Of a function for several calls: all that was done for one of them.
+            whole = same or {op for op in related if self._tokens[op] <= tokens}
+            chosen = self._outermost(whole) if whole else self._innermost(related)
+        else:
+            chosen = self._innermost(same | self._shared(tokens, same, related) or related)
         return tuple(self.ids[op] for op in sorted(chosen, key=self._order.__getitem__))
+
+    def _shared(
+        self, tokens: frozenset[int], same: set[Operation], related: set[Operation]
+    ) -> set[Operation]:
+        """What stands in functions that ``same`` calls, where these stand for other calls too."""
+        called = {op.callee.string_value() for op in same if isinstance(op, CallOp)}
+        if not called:
+            return set()
+        wider = {op for op in related if self._tokens[op] > tokens}
+        return {op for op in wider if self._function(op) in called}
+
+    def _function(self, op: Operation) -> str:
+        """The name of the function that holds an op."""
+        holders = (op, *self._holders(op))
+        return next((each.sym_name.data for each in holders if isinstance(each, FuncOp)), "")
 
     def _innermost(self, ops: set[Operation]) -> Sequence[Operation]:
         holding = {holder for op in ops for holder in self._holders(op)}

@@ -127,43 +127,54 @@ def _is_listed(op: Operation, scalars: bool) -> bool:
     return scalars and op.name != "arith.constant" and not is_index_arithmetic(op)
 
 
-def _calls(module: ModuleOp) -> dict[str, CallOp]:
-    """The first call of each function."""
-    calls: dict[str, CallOp] = {}
+def _calls(module: ModuleOp) -> dict[str, list[CallOp]]:
+    """The calls of each function."""
+    calls: dict[str, list[CallOp]] = {}
     for function in module.ops:
         for op in function.regions[0].ops if function.regions else ():
             if isinstance(op, CallOp):
-                calls.setdefault(op.callee.string_value(), op)
+                calls.setdefault(op.callee.string_value(), []).append(op)
     return calls
 
 
 @dataclass
 class _Values:
-    """Which row, or which parameter of the kernel, a value comes from."""
+    """Which rows, or which parameters of the kernel, a value comes from.
+
+    A parameter of a function that is called several times is what each call passes, each once.
+    """
 
     ids: Mapping[Operation, str]
-    calls: Mapping[str, CallOp]
+    calls: Mapping[str, Sequence[CallOp]]
+    arguments: dict[SSAValue, tuple[str, ...]] = field(
+        default_factory=dict[SSAValue, "tuple[str, ...]"]
+    )
 
     def operands(self, op: Operation) -> tuple[str, ...]:
-        sources = (self._source(value) for value in op.operands)
-        return tuple(source for source in sources if source)
+        return tuple(source for value in op.operands for source in self._sources(value))
 
-    def _source(self, value: SSAValue) -> str:
+    def _sources(self, value: SSAValue) -> tuple[str, ...]:
         if isinstance(value, OpResult):
-            return self.ids.get(value.op, "")
-        return self._argument(value) if isinstance(value, BlockArgument) else ""
+            return (self.ids[value.op],) if value.op in self.ids else ()
+        if not isinstance(value, BlockArgument):
+            return ()
+        if value not in self.arguments:
+            self.arguments[value] = self._argument(value)
+        return self.arguments[value]
 
-    def _argument(self, value: BlockArgument) -> str:
+    def _argument(self, value: BlockArgument) -> tuple[str, ...]:
         holder = value.block.parent_op()
         match holder:
             case FusedOp():
-                return self._source(holder.arguments[value.index])
+                return self._sources(holder.arguments[value.index])
             case FuncOp() if holder.sym_name.data in self.calls:
-                return self._source(self.calls[holder.sym_name.data].operands[value.index])
+                calls = self.calls[holder.sym_name.data]
+                passed = (self._sources(call.operands[value.index]) for call in calls)
+                return tuple(dict.fromkeys(source for each in passed for source in each))
             case FuncOp():
-                return f"arg:{value.name_hint or value.index}"
+                return (f"arg:{value.name_hint or value.index}",)
             case _:
-                return ""
+                return ()
 
 
 def _flops(op: Operation) -> int:
