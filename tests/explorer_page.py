@@ -24,6 +24,7 @@ window.model = {
     listeners[name] = (listeners[name] ?? []).filter((each) => each !== listener);
   },
   send: (message) => window.sent.push(message),
+  receive: (message) => (listeners["msg:custom"] ?? []).forEach((listener) => listener(message)),
   count: () => Object.values(listeners).flat().length,
 };
 const source = new Blob([%s], { type: "text/javascript" });

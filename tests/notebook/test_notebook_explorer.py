@@ -8,6 +8,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from notebook_sample import SampleSubject, sample_explorer
 from wia_compiler.base.errors import WiaError
 from wia_compiler.base.record import Trace
+from wia_notebook.views import payload as payload_module
 from wia_notebook.widget import assets
 
 from wia_notebook import explorer as explorer_module
@@ -91,6 +92,16 @@ def test_exports_come_as_files(explorer, sent):
     assert Trace.from_json(sent[2]["text"]) == explorer.trace
     ask(explorer, type="export", format="exe")
     assert "expected one of svg, dot, json, html" in explorer.widget.status["text"]
+
+
+def test_long_texts_are_sent_when_asked_for(sent, explorer, monkeypatch):
+    monkeypatch.setattr(payload_module, "LATER_CHARACTERS", 300)
+    explorer.show(target="gpu:sm_120")
+    stages = {stage["name"]: stage for stage in explorer.widget.data["stages"]}
+    assert stages["ptx"]["later"] == "17 lines" and "text" not in stages["ptx"]
+    ask(explorer, type="text", name="ptx")
+    text = explorer.stage("ptx").text
+    assert sent == [{"type": "text", "name": "ptx", "target": "gpu:sm_120", "text": text}]
 
 
 def test_save_writes_what_the_suffix_says(explorer, tmp_path):

@@ -11,6 +11,7 @@ from lab_server import FLAGS, find_browser
 from notebook_sample import PTX, sample_exhibit
 from wia_compiler.base.record import OpRow
 from wia_compiler.base.source import Span
+from wia_notebook.views import payload as payload_module
 from wia_notebook.views.payload import payload
 
 PAYLOAD = payload(sample_exhibit(ran=True))
@@ -315,7 +316,8 @@ def test_cleaning_up_leaves_no_listener(draw):
     assert page.evaluate("model.count()") == 0
 
 
-def test_long_listings_keep_few_lines_in_the_page(draw):
+def test_long_listings_keep_few_lines_in_the_page(draw, monkeypatch):
+    monkeypatch.setattr(payload_module, "LATER_CHARACTERS", 10**9)
     exhibit = sample_exhibit()
     text = PTX * 1000
     stages = tuple(
@@ -337,7 +339,36 @@ def test_long_listings_keep_few_lines_in_the_page(draw):
     assert page.locator(".wia-panel .ln").count() < 400
 
 
-def test_the_diff_of_long_texts_is_right_and_folded(draw):
+def test_long_texts_come_when_they_are_looked_at(draw):
+    data = json.loads(json.dumps(PAYLOAD))
+    ptx = next(stage for stage in data["stages"] if stage["name"] == "ptx")
+    del ptx["text"]
+    page = draw(
+        {
+            **data,
+            "stages": [ptx | {"later": "17 lines"} if s is ptx else s for s in data["stages"]],
+        },
+        tab="assembly",
+        stage="sass",
+    )
+    panel = page.locator(".wia-panel")
+    assert "17 lines: the running kernel sends" in panel.inner_text()
+    assert page.locator(".ln", has_text="FFMA").count() == 1
+    page.evaluate("() => { model.set('stage', 'llvm'); model.set('stage', 'sass'); }")
+    assert page.evaluate("sent") == [{"type": "text", "name": "ptx"}]
+    answer = {"type": "text", "name": "ptx", "target": "gpu:sm_90", "text": PTX}
+    page.evaluate("(answer) => model.receive(answer)", {**answer, "target": "cpu"})
+    assert page.locator(".ln", has_text="fma.rn.f32").count() == 0
+    page.evaluate("(answer) => model.receive(answer)", answer)
+    page.locator(".ln", has_text="fma.rn.f32").hover()
+    assert "one fused multiply-add" in page.locator(".wia-explain").inner_text()
+    page.evaluate("() => model.set('tab', 'text')")
+    assert "-" not in page.locator(".wia-bar select").input_value()
+    assert page.evaluate("sent.length") == 1
+
+
+def test_the_diff_of_long_texts_is_right_and_folded(draw, monkeypatch):
+    monkeypatch.setattr(payload_module, "LATER_CHARACTERS", 10**9)
     exhibit = sample_exhibit()
     old = [f"%{i} = op.a %{max(0, i - 1)} : tensor<{i % 7}xf32>" for i in range(3000)]
     new = [line.replace("%", "%1") for line in old]
@@ -375,6 +406,40 @@ def test_too_many_ops_become_a_table(draw):
     page = draw(data)
     pane = page.locator("[data-picture=fusion]").inner_text()
     assert "more than a picture can show" in pane and re.search(r"add\s+2000", pane)
+
+
+def test_a_large_graph_is_legible_and_scrolls_to_what_is_pinned(draw):
+    exhibit = sample_exhibit()
+    last = 60
+    rows = [OpRow("0", "wia.add", "add", "elementwise", ("arg:X", "arg:b"), "tensor<4xf32>")]
+    rows += [
+        OpRow(str(i), "wia.mul", f"mul{i}", "elementwise", (str(i - 1), "0"), "tensor<4xf32>")
+        for i in range(1, last)
+    ]
+    wide = [OpRow(f"w{i}", "wia.exp", "exp", "elementwise", ("0",), "t") for i in range(40)]
+    stages = tuple(
+        dataclasses.replace(s, ops=(*rows, *wide), decisions=()) if s.name == "fusion" else s
+        for s in exhibit.trace.stages
+    )
+    data = payload(
+        dataclasses.replace(exhibit, trace=dataclasses.replace(exhibit.trace, stages=stages))
+    )
+    page = draw(data)
+    picture = page.locator("[data-picture=fusion] .wia-picture")
+    inside = """e => {
+      const own = e.getBoundingClientRect();
+      const box = e.closest('.wia-picture').getBoundingClientRect();
+      return own.top < box.bottom && own.bottom > box.top &&
+        own.left < box.right && own.right > box.left;
+    }"""
+    assert picture.locator("[data-op='arg:X']").evaluate(inside)
+    assert picture.locator("[data-op='0']").bounding_box()["height"] > 20
+    final = picture.locator(f"[data-op='{last - 1}']")
+    assert not final.evaluate(inside)
+    page.evaluate("(last) => model.set('selected', 'fusion/' + last)", last - 1)
+    assert final.evaluate(inside)
+    page.get_by_role("button", name="fit the pane").click()
+    assert picture.evaluate("e => e.scrollWidth <= e.clientWidth")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from notebook_sample import PTX, sample_exhibit
 from wia_compiler.base.record import Trace
 from wia_notebook.views.payload import MAX_LINES as MAX_SENT
-from wia_notebook.views.payload import payload
+from wia_notebook.views.payload import later_text, payload
 from wia_notebook.views.plain_text import plain_text
 from wia_notebook.views.static_html import MAX_LINES, report_html, static_html
 
@@ -140,6 +140,5 @@ def _with_ptx(text):
 
 def test_a_text_without_end_is_cut_and_says_so():
     exhibit = dataclasses.replace(EXHIBIT, trace=_with_ptx("nop\n" * (MAX_SENT + 17)), assembly={})
-    stage = next(stage for stage in payload(exhibit)["stages"] if stage["name"] == "ptx")
-    lines = stage["text"].split("\n")
+    lines = later_text(exhibit, "ptx").split("\n")
     assert len(lines) == MAX_SENT + 1 and lines[-1].startswith("… 18 more lines")

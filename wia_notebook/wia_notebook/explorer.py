@@ -13,7 +13,7 @@ from wia_compiler.base.settings import Settings
 from wia_notebook.subject import Subject
 from wia_notebook.views import graph_svg
 from wia_notebook.views.exhibit import Exhibit
-from wia_notebook.views.payload import payload
+from wia_notebook.views.payload import later_text, payload
 from wia_notebook.views.plain_text import plain_text
 from wia_notebook.views.stage_graphs import groups_of
 from wia_notebook.views.static_html import report_html, static_html
@@ -159,6 +159,7 @@ class Explorer:
             "target": lambda: self.show(target=str(message["target"])),
             "kernel": lambda: self.show(kernel=str(message["kernel"])),
             "run": self.run,
+            "text": lambda: self._send_text(str(message["name"])),
             "export": lambda: self._send_file(
                 str(message["format"]), str(message.get("stage", ""))
             ),
@@ -176,6 +177,11 @@ class Explorer:
             raise
         else:
             widget.say("")
+
+    def _send_text(self, name: str) -> None:
+        """A long text that the browser looks at for the first time."""
+        text = later_text(self.exhibit, name)
+        self.widget.send({"type": "text", "name": name, "target": self._target, "text": text})
 
     def _send_file(self, format: str, stage: str) -> None:
         name = (

@@ -1,4 +1,4 @@
-"""The record as the browser gets it: one JSON value, each text once, nothing to ask for later."""
+"""The record as the browser gets it: one JSON value, each text once, long ones when asked for."""
 
 from __future__ import annotations
 
@@ -25,6 +25,9 @@ from wia_notebook.views.stage_graphs import Picture, StagePictures
 
 MAX_LINES = 20_000
 """Lines of one text that are sent; the record and the report have them all."""
+
+LATER_CHARACTERS = 48_000
+"""A longer text is sent when it is first looked at, so that the first drawing does not wait."""
 
 FORMAT_TITLES = {
     "llvm": "LLVM",
@@ -94,7 +97,7 @@ def _stage(
     # Below the mid level a table of ops tells no more than the lines do.
     rows = stage.ops if stage.level in ("source", "high", "mid") else ()
     made |= {
-        "text": _cut(stage.text),
+        **_text(stage.text),
         "ops": [_op(row, spans) for row in rows],
         "lines": spans.runs(stage.line_spans),
     }
@@ -162,6 +165,19 @@ class _SpanTable:
         return made
 
 
+def _text(text: str) -> dict[str, Any]:
+    """The text itself, or how many lines there are to ask for."""
+    if len(text) > LATER_CHARACTERS:
+        return {"later": units.plural(len(text.splitlines()), "line")}
+    return {"text": text}
+
+
+def later_text(exhibit: Exhibit, name: str) -> str:
+    """The text of a stage or format that ``payload`` left out."""
+    stages = {stage.name: stage.text for stage in exhibit.trace.stages}
+    return _cut({**exhibit.assembly, **stages}[name])
+
+
 def _cut(text: str) -> str:
     lines = text.split("\n", MAX_LINES)
     if len(lines) <= MAX_LINES:
@@ -185,7 +201,7 @@ def _assembly(exhibit: Exhibit, spans: _SpanTable) -> list[dict[str, Any]]:
         if stage is not None and stage.text == text:
             pane["stage"] = name
         else:
-            pane["text"] = _cut(text)
+            pane |= _text(text)
             pane["lines"] = spans.runs(stage.line_spans) if stage is not None else []
         panes.append(pane)
     return panes

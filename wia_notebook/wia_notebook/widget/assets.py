@@ -16,6 +16,7 @@ _MODULES = (
     "diff",
     "links",
     "listing",
+    "texts",
     "decisions_tab",
     "resources_tab",
     "graph_tab",

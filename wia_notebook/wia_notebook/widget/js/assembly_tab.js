@@ -1,6 +1,7 @@
 import { h } from "./dom.js";
 import { FAMILY, LABEL, linesText, litByLines } from "./links.js";
 import { listing, plainRows } from "./listing.js";
+import { onItsWay } from "./texts.js";
 
 // Machine text, up to two formats side by side, each line linked to the cell.
 export function assemblyTab(view) {
@@ -89,10 +90,10 @@ function choose(view, pane) {
 
 function assemblyPane(view, pane, onLine) {
   const stage = pane.stage ? view.stage(pane.stage) : null;
-  const text = stage ? stage.text : pane.text,
+  const text = view.text(pane),
     lines = stage ? stage.lines : pane.lines;
   const part = listing({
-    rows: plainRows(text),
+    rows: plainRows(text ?? ""),
     language: pane.language,
     highlighter: view.highlighter,
     label: `${pane.title} listing`,
@@ -109,9 +110,9 @@ function assemblyPane(view, pane, onLine) {
     "div",
     { class: "wia-pane flush" },
     h("h4", {}, h("span", {}, pane.title), h("span", {}, pane.count)),
-    part.element,
+    text === null ? onItsWay(pane) : part.element,
   );
-  return { element, part, lines, entry: entryLine(pane.language, text), format: pane.format };
+  return { element, part, lines, entry: entryLine(pane.language, text ?? ""), format: pane.format };
 }
 
 // Where the code begins below its directives; the first line where a language has no such place.
@@ -131,7 +132,7 @@ function entryLine(language, text) {
 // The operation of a line in plain words, and where it comes from.
 function explain(view, pane, line, words) {
   const text = line
-    ? (plainRows(pane.stage ? view.stage(pane.stage).text : pane.text)[line - 1]?.text ?? "")
+    ? (plainRows(view.text(pane) ?? "")[line - 1]?.text ?? "")
     : "";
   const opcode = view.highlighter.opcode(pane.language, text);
   if (!opcode) {

@@ -11,6 +11,7 @@ import { rooflineTab } from "./roofline_tab.js";
 import { searchBox } from "./search.js";
 import { sourcePane } from "./source.js";
 import { makeStore } from "./store.js";
+import { makeTexts } from "./texts.js";
 import { textTab } from "./text_tab.js";
 
 const TABS = {
@@ -42,6 +43,7 @@ function makeView(model, root) {
     previousChanged: (name) => previous(name, (stage) => stage.changed),
     previousGraph: (name) => previous(name, (stage) => stage.graph && stage.changed),
     previousWithOps: (name) => previous(name, (stage) => stage.ops.length),
+    text: makeTexts(data, (name) => model.send({ type: "text", name })),
     width: () => root.clientWidth,
     send: (message) => model.send(message),
   };
@@ -245,9 +247,13 @@ function build(model, root) {
     root.classList.toggle("busy", kind === "busy");
     root.setAttribute("aria-busy", String(kind === "busy"));
   }
+  const receive = (message) => {
+    if (message?.type === "text" && view.text.receive(message)) show();
+  };
   const keys = keyboard(view, search);
   root.addEventListener("keydown", keys);
   model.on("change:status", status);
+  model.on("msg:custom", receive);
   view.store.onChange(show);
   view.store.onLight(light);
   let narrow = null;
@@ -264,6 +270,7 @@ function build(model, root) {
     sized.disconnect();
     root.removeEventListener("keydown", keys);
     model.off("change:status", status);
+    model.off("msg:custom", receive);
     view.store.dispose();
   };
 }

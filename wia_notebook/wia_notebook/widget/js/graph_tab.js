@@ -26,12 +26,16 @@ export function graphTab(view) {
     rows,
   );
 
-  function light(lit) {
+  let begun = false;
+  function light(lit, selection) {
+    if (!begun) element.querySelectorAll(".wia-picture").forEach(toFirstNode);
+    begun = true;
     for (const picture of element.querySelectorAll("[data-picture]")) {
       const ids = lit.ops.get(picture.dataset.picture) ?? new Set();
       for (const node of picture.querySelectorAll("[data-op]"))
         node.classList.toggle("hl", ids.has(node.dataset.op));
       picture.classList.toggle("some-lit", ids.size > 0);
+      if (selection && !store.hovering) bringIntoSight(picture);
     }
   }
   return { element, light };
@@ -110,28 +114,59 @@ function graphBody(view, stage, picture) {
       node.querySelector(".title, text")?.textContent ?? node.dataset.op,
     );
   }
-  if (width > 900) zoomable(box, svg, width);
+  if (width > 900) zoomable(box, svg, width, view.width());
   return listen(view, stage, box);
 }
 
-// A graph wider than the pane can be seen whole or at its own size.
-function zoomable(box, svg, width) {
+// A graph wider than the pane can be seen whole or at its own size: at first whichever is legible.
+function zoomable(box, svg, width, room) {
+  const scale = (large) => {
+    button.setAttribute("aria-pressed", String(large));
+    button.textContent = large ? "fit the pane" : "full size";
+    svg.style.width = large ? `${width}px` : "100%";
+    svg.style.maxWidth = "none";
+    if (large) toFirstNode(box);
+  };
   const button = h(
     "button",
     {
       type: "button",
       class: "wia-zoom",
-      "aria-pressed": "false",
-      onclick: () => {
-        const large = button.getAttribute("aria-pressed") !== "true";
-        button.setAttribute("aria-pressed", String(large));
-        svg.style.width = large ? `${width}px` : "100%";
-        svg.style.maxWidth = "none";
-      },
+      onclick: () => scale(button.getAttribute("aria-pressed") !== "true"),
     },
-    "full size",
+    "",
   );
   box.prepend(button);
+  scale(width > 1.5 * room);
+}
+
+// Data flows down from here.
+function toFirstNode(box) {
+  const first = box.querySelector("svg [data-op]");
+  if (first && box.scrollWidth > box.clientWidth) centre(box, first);
+}
+
+// What is pinned, where the picture is larger than its pane; the page itself stays where it is.
+function bringIntoSight(picture) {
+  const box = picture.querySelector(".wia-picture"),
+    lit = box?.querySelector(".hl");
+  if (!lit) return;
+  const own = lit.getBoundingClientRect(),
+    around = box.getBoundingClientRect();
+  if (
+    own.bottom < around.top ||
+    own.top > around.bottom ||
+    own.right < around.left ||
+    own.left > around.right
+  )
+    centre(box, lit);
+}
+
+function centre(box, node) {
+  const own = node.getBoundingClientRect(),
+    around = box.getBoundingClientRect();
+  box.scrollLeft += own.left + own.width / 2 - around.left - around.width / 2;
+  box.scrollTop += own.top + own.height / 2 - around.top - around.height / 2;
 }
 
 function listen(view, stage, box) {

@@ -99,7 +99,7 @@ function matches(view, text) {
 }
 
 function opcodeMatches(view, pane, text) {
-  const lines = (pane.stage ? view.stage(pane.stage).text : pane.text).split("\n");
+  const lines = (view.text(pane) ?? "").split("\n");
   const seen = new Map();
   for (let index = 0; index < lines.length && seen.size < 5; index++) {
     if (!lines[index].toLowerCase().includes(text)) continue;

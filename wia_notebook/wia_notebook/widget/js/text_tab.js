@@ -2,6 +2,7 @@ import { diffRows, differingRange, folded } from "./diff.js";
 import { h } from "./dom.js";
 import { ID, LINE } from "./links.js";
 import { listing, plainRows } from "./listing.js";
+import { onItsWay } from "./texts.js";
 
 const NARROW = 760;
 
@@ -34,6 +35,8 @@ export function textTab(view) {
     h("label", {}, "beside ", picker),
     status,
   );
+  const missing = [beside, stage].filter((each) => each && view.text(each) === null);
+  if (missing.length) return { element: h("div", {}, bar, missing.map(onItsWay)) };
   const panes = beside ? diffPanes(view, beside, stage, status) : [onePane(view, stage)];
   const element = h(
     "div",
@@ -45,7 +48,7 @@ export function textTab(view) {
       panes.map((pane) => pane.element),
     ),
   );
-  if (!beside) status.textContent = `${plainRows(stage.text, stage.language).length} lines`;
+  if (!beside) status.textContent = `${plainRows(view.text(stage), stage.language).length} lines`;
 
   function light(lit, selection) {
     for (const pane of panes) {
@@ -61,7 +64,7 @@ export function textTab(view) {
 
 function onePane(view, stage) {
   const part = listing({
-    rows: plainRows(stage.text, stage.language),
+    rows: plainRows(view.text(stage), stage.language),
     language: stage.language,
     highlighter: view.highlighter,
     label: `text of ${stage.title}`,
@@ -88,8 +91,8 @@ function listeners(view, stage) {
 }
 
 function diffPanes(view, beside, stage, status) {
-  const old = plainRows(beside.text, beside.language),
-    fresh = plainRows(stage.text, stage.language);
+  const old = plainRows(view.text(beside), beside.language),
+    fresh = plainRows(view.text(stage), stage.language);
   const rows = diffRows(
     old.map((row) => row.text),
     fresh.map((row) => row.text),
