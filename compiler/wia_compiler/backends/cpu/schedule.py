@@ -2,6 +2,7 @@
 
 contractions  ``schedule_contraction.py``: register tiles, or rows streamed past one row of sums
 columns       folds over an axis that is not the last: rows streamed past one row of results
+rows          what several passes over a row compute with exp and its like is kept in a buffer
 the rest      as it is: LLVM vectorises the innermost loop
 """
 
@@ -28,9 +29,13 @@ from wia_compiler.passes.tile_rewrites import (
     axis_of,
     leaves_of,
     loops_of,
+    share_values,
     tile_axis,
     tile_reduction,
 )
+
+MOST_SHARED = 1 << 13
+"""Elements of a row that are kept rather than computed again: 64 KiB in f64, at home in L2."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +70,17 @@ class SchedulePass:
 
     def _schedule(self, nest: func.FuncOp) -> tuple[str, Numbers]:
         """What was done and its numbers; an empty text where nothing was."""
+        shared = share_values(nest, "register", MOST_SHARED)
         for leaf in leaves_of(nest):
             if leaf.kind.data in ("contract", "window"):
                 return schedule_contraction(nest, leaf, self.vector_bytes, self.vector_registers)
             if leaf.kind.data == "reduce" and (columns := self._columns(nest, leaf)) is not None:
                 numbers = _tile_columns(nest, *columns)
                 return "folds down columns: vectors run across them", numbers
+        if shared:
+            return "values that several passes over a row need are computed once", {
+                "shared values": len(shared)
+            }
         return "", Numbers()
 
     def _columns(self, nest: func.FuncOp, leaf: ComputeOp) -> tuple[str, int] | None:
