@@ -20,7 +20,7 @@ class LowerToNestsPass:
 
     ``strides`` are those of the inputs in elements, ``None`` for C order; left out, all are in C
     order. Outputs and intermediates are in C order. Functions other than the kernel are dropped:
-    they were inlined.
+    they were inlined. Nests that are equal are one function with several calls.
 
     ::
 
