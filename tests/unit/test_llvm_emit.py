@@ -320,3 +320,18 @@ def test_names_of_the_machine_or_the_library_are_no_danger(name: str) -> None:
     a, b = np.array(8.0), np.array(0.0)
     load_module(module, "host", 2)((a, b), ())
     assert (a, b) == (2.0, 2.0)
+
+
+def test_a_function_that_is_called_often_is_compiled_once() -> None:
+    nests = "".join(f"func.func @{name}(%a: memref<4xf32>) {{ func.return }}\n" for name in "pq")
+    text = emit(f"""
+      func.func @host(%a: memref<4xf32>) attributes {{wia.host}} {{
+        func.call @p(%a) : (memref<4xf32>) -> ()
+        func.call @q(%a) : (memref<4xf32>) -> ()
+        func.call @q(%a) : (memref<4xf32>) -> ()
+        func.return
+      }}
+      {nests}""").text
+    heads = {head.split("@")[1][0]: head for head in re.findall(r"define .*", text)}
+    assert "noinline" in heads["q"]
+    assert "noinline" not in heads["p"] and "noinline" not in heads["h"]

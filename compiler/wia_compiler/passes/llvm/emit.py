@@ -14,6 +14,7 @@ module and options. Transcendental ``math`` ops have no LLVM form here: run ``ex
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -59,6 +60,9 @@ def emit_llvm(
         for op in module.body.block.ops
         if isinstance(op, func.FuncOp) and not op.is_declaration
     }
+    calls = Counter(
+        op.callee.string_value() for op in module.walk() if isinstance(op, func.CallOp)
+    )
     for op in module.body.block.ops:
         if options.skipped_attribute is not None and options.skipped_attribute in op.attributes:
             continue
@@ -66,7 +70,7 @@ def emit_llvm(
             case func.FuncOp() if op.is_declaration:
                 _declare(shared, op)
             case func.FuncOp():
-                functions.append(_function(shared, op))
+                functions.append(_function(shared, op, calls[op.sym_name.data]))
                 if options.packed_entry and options.entry_attribute in op.attributes:
                     functions.append(_packed_entry(shared, op))
             case memref.GlobalOp():
@@ -106,7 +110,7 @@ def _declare(shared: ModuleWriter, op: func.FuncOp) -> None:
     shared.declare(op.sym_name.data, results[0] if results else "void", parameters)
 
 
-def _function(shared: ModuleWriter, op: func.FuncOp) -> str:
+def _function(shared: ModuleWriter, op: func.FuncOp, calls: int) -> str:
     if len(op.body.blocks) != 1:
         raise LLVMError(f"@{op.sym_name.data} has {len(op.body.blocks)} blocks, expected one")
     writer = Writer(shared)
@@ -131,6 +135,9 @@ def _function(shared: ModuleWriter, op: func.FuncOp) -> str:
         bound = op.attributes.get(attribute)
         if is_entry and isinstance(bound, IntegerAttr):
             words.append(f'"{spelled}"="{bound.value.data}"')
+    if calls > 1:
+        # A nest that is called often is worth its call; copies of it would be compiled each.
+        words.append("noinline")
     words.append(f"#0{place} {{")
     return "\n".join([" ".join(words), "entry:", *writer.allocas, *writer.lines, "}"])
 
