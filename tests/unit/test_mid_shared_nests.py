@@ -29,7 +29,8 @@ func.func @f(%x: memref<4x6xf32>, %y: memref<4x6xf32>, %s: memref<4xf32>) attrib
       tile.yield %0 : f32
     }
     tile.compute reduce @thread axes [i = 1, j = 6 reduce] at (%i0) ins(%x[%i0 + i, j]
-        : memref<4x6xf32>, %y[%i0 + i, j] : memref<4x6xf32>) outs(%acc[i] : memref<1xf32, "register">) {
+        : memref<4x6xf32>, %y[%i0 + i, j] : memref<4x6xf32>)
+        outs(%acc[i] : memref<1xf32, "register">) {
     ^bb0(%a: f32, %b: f32, %held: f32):
       %1 = arith.subf %a, %b : f32
       %2 = arith.addf %held, %1 : f32
