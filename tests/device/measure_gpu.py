@@ -1,4 +1,4 @@
-"""Times the library's kernels on this machine's GPU and writes docs/measurements.md.
+"""Times the library's kernels on this machine's GPU, for the last section of docs/measurements.md.
 
 Each kernel runs at its working size in f32, on arrays that are on the device already: median of 50
 launches after 5, each between two CUDA events. Bandwidth is compulsory bytes over time; the line on
@@ -24,6 +24,8 @@ from device.test_device_gpu import arguments, device_target  # noqa: E402
 from unit.gpu_programs import compile_text  # noqa: E402
 
 WARM_RUNS, RUNS = 5, 50
+GPU_HEADING = "## On a GPU"
+"""The last section of the page; what stands before it is left as it is."""
 
 
 def time_s(cupy: Any, run: Callable[[], object]) -> tuple[float, float]:
@@ -51,7 +53,7 @@ def main() -> None:
     copy_s, _ = time_s(cupy, lambda: cupy.copyto(sink, source))
     copy_rate = 2 * source.nbytes / copy_s
     lines = [
-        "# Measurements on a GPU",
+        GPU_HEADING,
         "",
         "Written by `tests/device/run.sh`; median of 50 launches, data on the device.",
         "",
@@ -78,7 +80,8 @@ def main() -> None:
             f"| {100 * rate / copy_rate:.0f} | {compiled.flops / seconds / 1e9:.0f} |"
         )
     path = ROOT / "docs" / "measurements.md"
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    others = path.read_text(encoding="utf-8").partition(GPU_HEADING)[0]
+    path.write_text(others + "\n".join(lines) + "\n", encoding="utf-8")
     print("\n".join(lines))
 
 
