@@ -250,7 +250,8 @@ def _now_label(roofline: Roofline, axes: Axes, words: str, x: float, y: float) -
     labels = _compute_labels(roofline, axes)
     lines = [axes.y(ceiling.value) for ceiling, _, _ in labels]
     left_of = x - 12 - width / 2
-    places = ((middle, y + 21), (left_of, y + 17), (middle, y + 42), (middle, y - 14))
+    lower = [(middle, y + below) for below in range(27, 76, 6)]
+    places = ((middle, y + 21), (left_of, y + 17), *lower, (middle, y - 14))
 
     def free(at: float, base: float) -> bool:
         words_meet = any(

@@ -256,10 +256,12 @@ function build(model, root) {
   model.on("msg:custom", receive);
   view.store.onChange(show);
   view.store.onLight(light);
-  let narrow = null;
+  let narrow = null,
+    width = 0;
   const sized = new ResizeObserver(() => {
-    steps.resized();
-    const now = view.width() <= 760;
+    if (view.width() !== width) steps.resized();
+    width = view.width();
+    const now = width <= 760;
     if (narrow !== null && now !== narrow && view.store.tab === "text") show();
     narrow = now;
   });

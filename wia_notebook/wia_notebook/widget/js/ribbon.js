@@ -36,13 +36,18 @@ export function ribbon(view) {
       else button.removeAttribute("aria-current");
       if (on) reveal(element, button);
     }
+    if (element.scrollWidth > element.clientWidth) element.classList.add("tight");
     hintEdges(element);
   }
-  return { element, show, resized: () => hintEdges(element) };
+  function resized() {
+    element.classList.remove("tight");
+    show();
+  }
+  return { element, show, resized };
 }
 
-// A step that changed nothing is a narrow chip; its words stand over its neighbours when it is
-// pointed at, and in the row when it is selected.
+// A step that changed nothing is a narrow chip where room is scarce; its words stand over its
+// neighbours when it is pointed at, and in the row when it is selected.
 function step(stage, store) {
   const words = [
     h("span", {}, stage.title),

@@ -159,7 +159,7 @@ function opCard(view, stageName, op) {
   if (op[FAMILY] === "fusion" && members.length) {
     paragraphs.push(
       `${members.length} op${members.length > 1 ? "s" : ""} in one kernel: ${members.map((row) => row[LABEL]).join(", ")}.`,
-      whyFused(view, stageName, op, members),
+      ...whyFused(view, stageName, op, members),
     );
   }
   return card(op[FAMILY], op[LABEL], paragraphs);
@@ -173,5 +173,5 @@ function whyFused(view, stageName, op, members) {
   const reasons = rows
     .filter((_, index) => taken[index] && subjects[index].every((id) => origins.has(id)))
     .map((row) => `${row[0]}: ${row[row.length - 1].replace(/^✓ \w+: /, "")}`);
-  return reasons.length ? `${reasons.slice(0, 2).join("; ")}.` : "";
+  return reasons.slice(0, 2).map((reason) => `${reason}.`);
 }
