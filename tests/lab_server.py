@@ -152,7 +152,7 @@ class LabPage:
 
 @contextlib.contextmanager
 def lab_page(
-    address: str, browser: str, *, width: int = 1300, height: int = 1400
+    address: str, browser: str, *, width: int = 1300, height: int = 1400, scale: float = 1
 ) -> Iterator[LabPage]:
     """A page of a fresh browser profile; whatever is not from ``address`` is refused and noted."""
     from playwright.sync_api import sync_playwright
@@ -167,6 +167,7 @@ def lab_page(
             headless=True,
             args=FLAGS,
             viewport={"width": width, "height": height},
+            device_scale_factor=scale,
             accept_downloads=True,
         )
         shown = LabPage(context.pages[0] if context.pages else context.new_page())

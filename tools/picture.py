@@ -16,7 +16,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 from lab_server import find_browser, lab_page, lab_server  # noqa: E402
 
 PICTURE = ROOT / "docs" / "explorer.png"
-WINDOW = {"width": 1560, "height": 1200}
+WIDTH, HEIGHT = 1380, 1300
+SCALE = 2  # pixels of the picture for each of the page, for sharp screens
 
 
 def main() -> int:
@@ -33,15 +34,20 @@ def main() -> int:
     notebook["cells"] = [*notebook["cells"][: first + 1], done]
     folder = Path(tempfile.mkdtemp(prefix="wia-picture-"))
     (folder / "tutorial.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-    with lab_server(folder) as address, lab_page(address, browser) as shown:
-        shown.page.set_viewport_size(WINDOW)
+    with (
+        lab_server(folder) as address,
+        lab_page(address, browser, width=WIDTH, height=HEIGHT, scale=SCALE) as shown,
+    ):
         shown.open(address, "tutorial.ipynb")
         shown.run_all("ALL-DONE 42")
         shown.command("application:toggle-left-area")
         explorer = shown.page.locator(".wia[data-ready='1']").first
         explorer.wait_for(timeout=60_000)
         explorer.scroll_into_view_if_needed()
+        # The fused kernel is pinned, so that the lines it comes from are lit and it is explained.
+        explorer.locator("[data-picture=fusion] .group .title").first.click()
         shown.page.mouse.move(5, 5)
+        explorer.locator(".wia-source .ln.hl").first.wait_for()
         explorer.screenshot(path=PICTURE)
     print("wrote", PICTURE.relative_to(ROOT))
     return 0
