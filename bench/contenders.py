@@ -102,10 +102,23 @@ class Numba:
             return y
 
         @numba.njit(fastmath=True)
-        def matmul_bias_relu(a: Array, b: Array, c: Array) -> Array:
-            return np.maximum(np.dot(a, b) + c, np.float32(0))
+        def layer_norm(x: Array, g: Array, b: Array) -> Array:
+            y = np.empty_like(x)
+            rows, columns = x.shape
+            for i in range(rows):
+                total = np.float32(0)
+                for j in range(columns):
+                    total += x[i, j]
+                mean = total / np.float32(columns)
+                squares = np.float32(0)
+                for j in range(columns):
+                    squares += (x[i, j] - mean) ** 2
+                scale = np.float32(1) / np.sqrt(squares / np.float32(columns) + np.float32(1e-5))
+                for j in range(columns):
+                    y[i, j] = (x[i, j] - mean) * scale * g[j] + b[j]
+            return y
 
-        self.formulas = {"elementwise": elementwise, "matmul_bias_relu": matmul_bias_relu}
+        self.formulas = {"elementwise": elementwise, "layer_norm": layer_norm}
 
     def prepare(self, workload: Workload, inputs: Inputs) -> Call | None:
         formula = self.formulas.get(workload.name.split()[0])
