@@ -203,6 +203,11 @@ def test_a_strided_sum_is_cut_into_tiles() -> None:
         ("transpose(A, 0, 1)", lambda a: a.T),
         ("reshape(relu(A), shape=[30])", lambda a: np.maximum(a, 0).reshape(30)),
         ("reshape(A, shape=[2, 15])", lambda a: a.reshape(2, 15)),
+        # The first reshape is a view of the host function, the second a view of that.
+        (
+            "reshape(relu(reshape(A, shape=[3, 10])), shape=[6, 5])",
+            lambda a: np.maximum(a, 0).reshape(6, 5),
+        ),
         ("broadcast(A, shape=[4, 5, 6])", lambda a: np.broadcast_to(a, (4, 5, 6))),
         ("cast(A, bf16)", lambda a: a.astype(BF16)),
         ("cast(cast(A, f16), f32)", lambda a: a.astype(np.float16).astype(np.float32)),

@@ -257,7 +257,9 @@ class _Lowering:
             )
 
     def _view(self, tensor: SSAValue, flat: FlatView, location: LocationAttr) -> SSAValue:
-        """The memory of ``tensor`` as ``flat`` says."""
+        """The memory of ``tensor`` as ``flat`` says; a view of a view is one of the tensor."""
+        while isinstance(tensor.owner, memref.ReinterpretCastOp):
+            tensor = tensor.owner.source
         element = cast("MemRefType[Attribute]", tensor.type).element_type
         type = MemRefType(element, flat.shape, StridedLayoutAttr(flat.strides))
         view = memref.ReinterpretCastOp(tensor, [], [], [], [0], flat.shape, flat.strides, type)
