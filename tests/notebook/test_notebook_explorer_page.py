@@ -309,6 +309,27 @@ def test_assembly_begins_at_the_entry_and_follows_what_is_pinned(draw):
     )
 
 
+def test_it_draws_once_the_page_gives_it_room(draw):
+    page = draw(long_assembly(), tab="assembly", stage="ptx")
+    page.evaluate(
+        "() => { document.getElementById('root').style.display = 'none';"
+        " model.set('data', { ...model.get('data') }); }"
+    )
+    assert page.locator(".wia-panel > *").count() == 0
+    page.evaluate("() => { document.getElementById('root').style.display = ''; }")
+    page.locator(".wia-panel .ln[data-line='103']").wait_for()
+    listing = page.locator(".wia-panel .wia-listing")
+    assert listing.evaluate("e => e.scrollTop / 19 + 1") == 103
+
+
+def test_the_pages_own_styles_of_lists_stay_outside(draw):
+    page = draw(tab="roofline")
+    page.add_style_tag(content="dt { float: left; width: 20%; } dd { width: 70%; margin: 9px; }")
+    name, value = page.locator(".wia-facts dt").first, page.locator(".wia-facts dd").first
+    assert name.evaluate("e => getComputedStyle(e).float") == "none"
+    assert value.evaluate("e => e.offsetHeight") == name.evaluate("e => e.offsetHeight")
+
+
 def test_cleaning_up_leaves_no_listener(draw):
     page = draw()
     assert page.evaluate("model.count()") > 5

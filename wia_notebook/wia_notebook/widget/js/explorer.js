@@ -256,18 +256,23 @@ function build(model, root) {
   model.on("msg:custom", receive);
   view.store.onChange(show);
   view.store.onLight(light);
-  let narrow = null,
+  let narrow = false,
     width = 0;
   const sized = new ResizeObserver(() => {
-    if (view.width() !== width) steps.resized();
+    const before = width;
     width = view.width();
+    if (width === before || !width) return;
+    steps.resized();
     const now = width <= 760;
-    if (narrow !== null && now !== narrow && view.store.tab === "text") show();
+    if (!before || (now !== narrow && view.store.tab === "text")) show();
     narrow = now;
   });
-  sized.observe(root);
-  show();
   status();
+  // A page may take the element in later; what is drawn depends on how much room there is.
+  width = view.width();
+  narrow = width <= 760;
+  if (width) show();
+  sized.observe(root);
   return () => {
     sized.disconnect();
     root.removeEventListener("keydown", keys);

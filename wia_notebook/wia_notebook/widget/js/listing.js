@@ -15,6 +15,7 @@ export function listing({ rows, language, highlighter, label, onHover, onPick, o
   });
   const inner = h("pre", { class: "wia-code" });
   box.append(inner);
+  box.style.setProperty("--rows", String(rows.length));
   let lit = new Set(),
     chosen = 0;
   let first = -1,
