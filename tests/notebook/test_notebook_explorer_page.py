@@ -313,7 +313,7 @@ def test_it_draws_once_the_page_gives_it_room(draw):
     page = draw(long_assembly(), tab="assembly", stage="ptx")
     page.evaluate(
         "() => { document.getElementById('root').style.display = 'none';"
-        " model.set('data', { ...model.get('data') }); }"
+        " model.set('data', { ...model.get('data'), origin: 'new' }); }"
     )
     assert page.locator(".wia-panel > *").count() == 0
     page.evaluate("() => { document.getElementById('root').style.display = ''; }")
