@@ -1,7 +1,7 @@
 // RUN: wia-opt --facts=register_capacity=4,launch_cost_bytes=0 --fusion --decisions %s | filecheck %s
 // With 3 of 4 registers taken, a spill is likely: the benefit is below 1.5 × the cost.
 
-// CHECK: refused fusion add → mul: benefit 1.33 × cost, needs 1.5
+// CHECK: refused vertical add → mul: benefit 1.33 × cost, needs 1.5
 // CHECK-SAME: saved_bytes=32768, benefit=32768.0, cost=24576.0, ratio=1.333, threshold=1.5
 func.func @k(%x: tensor<4096xf32>, %y: tensor<4096xf32>) -> tensor<4096xf32> {
   %a = wia.add %x, %y : (tensor<4096xf32>, tensor<4096xf32>) -> tensor<4096xf32>

@@ -1,17 +1,17 @@
 // RUN: wia-opt --fusion --decisions %s | filecheck %s
 // Each refusal says why, with its numbers.
 
-// CHECK: refused fusion relu → exp: relu has another consumer, div
+// CHECK: refused vertical relu → exp: relu has another consumer, div
 // CHECK-SAME: other_users=1, other_user_names=div
-// CHECK-NEXT: refused fusion relu → div: relu has another consumer, exp
-// CHECK-NEXT: refused fusion exp → matmul: each element of exp would be computed 4 times, as often as matmul reads them
+// CHECK-NEXT: refused vertical relu → div: relu has another consumer, exp
+// CHECK-NEXT: refused vertical exp → matmul: each element of exp would be computed 4 times, as often as matmul reads them
 // CHECK-SAME: times_computed=4
-// CHECK-NEXT: refused fusion div → matmul
-// CHECK-NEXT: refused fusion matmul → matmul: one kernel holds one contraction, here are two: matmul and matmul
-// CHECK-NEXT: refused fusion matmul → softmax: softmax folds rows of 8 elements of matmul's result: a row would have to stay in 8 registers until it is folded
+// CHECK-NEXT: refused vertical div → matmul
+// CHECK-NEXT: refused vertical matmul → matmul: one kernel holds one contraction, here are two: matmul and matmul
+// CHECK-NEXT: refused vertical matmul → softmax: softmax folds rows of 8 elements of matmul's result: a row would have to stay in 8 registers until it is folded
 // CHECK-SAME: row_elements=8, row_registers=8
-// CHECK-NEXT: refused fusion softmax → sub: one kernel folds one set of axes: softmax folds axis 1 of 4x8, reduce_max axis 0 of 4x8
-// CHECK-NEXT: taken fusion reduce_max → sub
+// CHECK-NEXT: refused vertical softmax → sub: one kernel folds one set of axes: softmax folds axis 1 of 4x8, reduce_max axis 0 of 4x8
+// CHECK-NEXT: taken vertical reduce_max → sub
 func.func @k(%x: tensor<4x8xf32>, %w: tensor<8x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %r = wia.relu %w : (tensor<8x8xf32>) -> tensor<8x8xf32>
   %e = wia.exp %r : (tensor<8x8xf32>) -> tensor<8x8xf32>

@@ -36,7 +36,7 @@ def test_every_number_of_a_decision_is_shown():
 
 def test_a_ratio_stands_beside_its_threshold_and_names_beside_their_count():
     decision = Decision(
-        "fusion",
+        "vertical",
         "a → b",
         False,
         "b reads it too",

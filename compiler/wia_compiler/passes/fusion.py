@@ -217,7 +217,7 @@ class _Grouping:
         subjects = tuple(filter(None, [self.context.id_of(op), self.context.id_of(user)]))
         candidate = f"{op.declaration.name} → {user.declaration.name}"
         self.decisions[self.order[op], self.order[user]] = Decision(
-            "fusion", candidate, taken, reason, numbers, subjects
+            "vertical", candidate, taken, reason, numbers, subjects
         )
 
     def recorded(self) -> list[Decision]:

@@ -10,7 +10,7 @@ from wia_compiler.base.record import Decision
 
 from wia_notebook.views import units
 
-_WORDS = {"fusion": "fused", "rewrite": "applied", "share": "shared"}
+_WORDS = {"vertical": "fused", "rewrite": "applied", "share": "shared"}
 _OF = {"registers": "register_capacity", "ratio": "threshold"}
 """A number and the limit it is held against share a column."""
 _TITLES = {"ratio": "benefit ÷ cost", "saved_bytes": "traffic saved"}
