@@ -15,7 +15,7 @@ class Settings:
 
     ``WIA_CACHE_DIR``       folder of compiled kernels (default: the user's cache folder)
     ``WIA_CACHE_SIZE``      bytes that folder may hold, with an optional K, M or G (default 1G)
-    ``WIA_NUM_THREADS``     threads of a CPU kernel (default 1)
+    ``WIA_NUM_THREADS``     cores whose ceilings a roofline shows (default 1; kernels run on one)
     ``WIA_DOT``             the Graphviz ``dot`` to draw graphs with (default: found, or built in)
     ``WIA_NOTEBOOK_STATIC`` 1 shows HTML instead of widgets
     ``WIA_VERIFY``          1 verifies the IR after every pass
