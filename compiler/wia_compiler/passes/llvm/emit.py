@@ -60,9 +60,7 @@ def emit_llvm(
         for op in module.body.block.ops
         if isinstance(op, func.FuncOp) and not op.is_declaration
     }
-    calls = Counter(
-        op.callee.string_value() for op in module.walk() if isinstance(op, func.CallOp)
-    )
+    calls = Counter(op.callee.string_value() for op in module.walk() if isinstance(op, func.CallOp))
     for op in module.body.block.ops:
         if options.skipped_attribute is not None and options.skipped_attribute in op.attributes:
             continue
