@@ -216,10 +216,11 @@ def test_dark_theme_and_narrow_pages(lab, explorer):
     assert (
         light == "rgb(255, 255, 255)" and dark == "rgb(17, 24, 39)" and ink == "rgb(229, 231, 235)"
     )
-    lab.page.locator(".js-plotly-plot .main-svg").first.wait_for(state="attached")
-    plot = lab.page.locator(".js-plotly-plot").first.bounding_box()
+    # JupyterLab draws the figure anew in another theme; it must come back at its full height.
+    lab.page.wait_for_function(
+        "document.querySelector('.js-plotly-plot .main-svg')?.getBoundingClientRect().height > 300"
+    )
     lab.picture("explorer_dark")
-    assert plot["height"] > 300
     lab.command("apputils:change-theme", theme="JupyterLab Light")
     lab.page.locator("body[data-jp-theme-light=true]").wait_for(state="attached", timeout=30_000)
     lab.page.set_viewport_size({"width": 760, "height": 1400})
