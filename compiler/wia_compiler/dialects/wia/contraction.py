@@ -135,6 +135,6 @@ CONTRACTION: tuple[OpDeclaration, ...] = (
         _infer_conv2d,
         _conv2d_flops,
         "2-D cross-correlation of N×C×H×W with F×(C/groups)×R×S, zero padding; f16 and bf16 "
-        "accumulate in f32 and round once.",
+        "accumulate in f32 and round once; bias is then added as by `+`.",
     ),
 )
