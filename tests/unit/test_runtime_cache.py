@@ -146,6 +146,31 @@ def test_damage_is_reported_in_the_log(folder, caplog):
     assert "is damaged and will be compiled anew" in caplog.text
 
 
+@pytest.mark.parametrize("stored_anew", [True, False])
+@pytest.mark.parametrize("reads_before", [0, 1, 2])
+def test_an_entry_that_goes_while_it_is_read_is_not_damaged(
+    tmp_path, monkeypatch, caplog, stored_anew, reads_before
+):
+    """Eviction and a store of the same bytes may fall between any two of a reader's steps."""
+    cache, other = DiskCache(tmp_path, 10**6), DiskCache(tmp_path, 10**6)
+    files = {"a": b"first", "b": b"second"}
+    assert cache.write("0" * 64, files)
+    read_in, steps = disk_cache._read_in, []
+
+    def read_while_another_process_replaces(descriptor: int, name: str) -> bytes:
+        steps.append(name)
+        if len(steps) == reads_before + 1:
+            other.remove("0" * 64)
+            if stored_anew:
+                monkeypatch.setattr(disk_cache, "_read_in", read_in)
+                other.write("0" * 64, files)
+        return read_in(descriptor, name)
+
+    monkeypatch.setattr(disk_cache, "_read_in", read_while_another_process_replaces)
+    assert cache.read("0" * 64) == (files if stored_anew else None)
+    assert caplog.text == ""
+
+
 def test_compiling_is_logged_and_nothing_is_printed(folder, caplog, capfd):
     with caplog.at_level(logging.INFO, "wia"):
         kernel = add_in_new_process(FakeCompiler())

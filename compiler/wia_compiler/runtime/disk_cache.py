@@ -17,7 +17,7 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,25 +59,26 @@ class DiskCache:
 
     def read(self, digest: str) -> dict[str, bytes] | None:
         """The files of an entry by name, or ``None`` where there is none that is whole."""
-        manifest = self._folder(digest) / MANIFEST
         for _ in range(READ_ATTEMPTS):
             try:
-                manifest_bytes = manifest.read_bytes()
+                with _opened(self._folder(digest)) as folder:
+                    files = _checked_files(digest, folder)
+                    if files is not None:
+                        # The time of last use; access times proper are often not kept.
+                        with contextlib.suppress(OSError):
+                            os.utime(MANIFEST, dir_fd=folder)
+                        return files
+                    if _is_at(folder, self._folder(digest)):
+                        LOGGER.warning(
+                            "cache entry %s is damaged and will be compiled anew", digest[:16]
+                        )
+                        return None
             except FileNotFoundError:
                 return None
             except OSError as error:
                 self._warn("read", error)
                 return None
-            files = self._checked_files(digest, manifest.parent, manifest_bytes)
-            if files is not None:
-                # The time of last use; access times proper are often not kept.
-                with contextlib.suppress(OSError):
-                    os.utime(manifest)
-                return files
-            if _holds(manifest, manifest_bytes):
-                LOGGER.warning("cache entry %s is damaged and will be compiled anew", digest[:16])
-                return None
-            # Another process replaced or evicted the entry between our reads.
+            # Another process replaced or evicted the entry while we read it.
         return None
 
     def write(self, digest: str, files: Mapping[str, bytes]) -> bool:
@@ -155,33 +156,11 @@ class DiskCache:
             os.rename(staging, folder)
         except OSError:
             # Someone else stored this key first, or what lies there is damaged: that is replaced.
-            if self._is_whole(folder):
+            if _is_whole(folder):
                 return
             self.remove(folder.name)
             os.rename(staging, folder)
         _sync_folder(folder.parent)
-
-    def _is_whole(self, folder: Path) -> bool:
-        try:
-            manifest_bytes = (folder / MANIFEST).read_bytes()
-        except OSError:
-            return False
-        return self._checked_files(folder.name, folder, manifest_bytes) is not None
-
-    @staticmethod
-    def _checked_files(digest: str, folder: Path, manifest_bytes: bytes) -> dict[str, bytes] | None:
-        try:
-            manifest: dict[str, Any] = json.loads(manifest_bytes)
-            if manifest["format"] != FORMAT or manifest["digest"] != digest:
-                return None
-            checksums: dict[str, str] = manifest["files"]
-            files = {name: (folder / name).read_bytes() for name in checksums}
-        except (ValueError, KeyError, TypeError, AttributeError, OSError):
-            return None
-        for name, content in files.items():
-            if hashlib.sha256(content).hexdigest() != checksums[name]:
-                return None
-        return files
 
     def _warn(self, what: str, error: OSError) -> None:
         if what not in self._warned:
@@ -193,6 +172,52 @@ class DiskCache:
                 self.root,
                 error.strerror or error,
             )
+
+
+@contextlib.contextmanager
+def _opened(folder: Path) -> Generator[int]:
+    """A descriptor of a folder: it means this very folder, whatever takes its name meanwhile."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    """Whether an open folder still lies at ``path``: a removed entry is renamed before it goes."""
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    return False
+
+
+def _is_whole(folder: Path) -> bool:
+    try:
+        with _opened(folder) as descriptor:
+            return _checked_files(folder.name, descriptor) is not None
+    except OSError:
+        return False
+
+
+def _checked_files(digest: str, folder: int) -> dict[str, bytes] | None:
+    """The files of an open folder, or ``None`` where its manifest is not true of them."""
+    try:
+        manifest: dict[str, Any] = json.loads(_read_in(folder, MANIFEST))
+        if manifest["format"] != FORMAT or manifest["digest"] != digest:
+            return None
+        checksums: dict[str, str] = manifest["files"]
+        files = {name: _read_in(folder, name) for name in checksums}
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
+        return None
+    for name, content in files.items():
+        if hashlib.sha256(content).hexdigest() != checksums[name]:
+            return None
+    return files
+
+
+def _read_in(folder: int, name: str) -> bytes:
+    with open(os.open(name, os.O_RDONLY, dir_fd=folder), "rb") as file:
+        return file.read()
 
 
 def _write_entry(staging: Path, digest: str, files: Mapping[str, bytes]) -> int:
@@ -216,19 +241,9 @@ def _write_synced(path: Path, content: bytes) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    with contextlib.suppress(OSError):  # some file systems cannot sync a folder
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _holds(path: Path, content: bytes) -> bool:
-    try:
-        return path.read_bytes() == content
-    except OSError:
-        return False
+    # Some file systems cannot sync a folder.
+    with contextlib.suppress(OSError), _opened(path) as descriptor:
+        os.fsync(descriptor)
 
 
 def _children(folder: Path) -> list[Path]:
