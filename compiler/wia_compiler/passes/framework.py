@@ -10,11 +10,12 @@ from xdsl.dialects.builtin import ModuleOp
 from wia_compiler.base.record import Decision, Level
 from wia_compiler.base.source import Source
 from wia_compiler.passes.facts import TargetFacts
+from wia_compiler.passes.options import CompileOptions
 
 
 @dataclass
 class PassContext:
-    """What every pass may ask: the text it came from, the kernel, facts of the target, op ids.
+    """What every pass may ask: the text it came from, the kernel, facts of the target, options.
 
     A pass appends its choices to ``decisions``. ``ids`` gives the id that the stage before the
     pass has for an op (for ``Decision.subjects``). A pass that gives ops new location tokens notes
@@ -27,6 +28,7 @@ class PassContext:
     decisions: list[Decision] = field(default_factory=list[Decision])
     ids: dict[int, str] = field(default_factory=dict[int, str])
     copied_tokens: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    options: CompileOptions = CompileOptions()
 
     def id_of(self, op: object) -> str:
         """The id of an op in the stage before the pass; empty where it did not exist."""

@@ -29,6 +29,7 @@ from wia_compiler.passes.infer_shapes import InferShapes
 from wia_compiler.passes.inline import Inline
 from wia_compiler.passes.kernel_function import functions_of, kernel_function, return_of
 from wia_compiler.passes.lower_to_nests import LowerToNestsPass
+from wia_compiler.passes.options import CompileOptions
 from wia_compiler.passes.recorder import Recorder
 from wia_compiler.passes.recording.source_stage import source_stage
 from wia_compiler.passes.target import ArraySpec, Artifact, Target
@@ -84,7 +85,12 @@ class Compiled:
 
 
 def compile_kernel(
-    imported: Imported, kernel: str, arguments: Sequence[ArraySpec], target: Target
+    imported: Imported,
+    kernel: str,
+    arguments: Sequence[ArraySpec],
+    target: Target,
+    *,
+    options: CompileOptions = CompileOptions(),
 ) -> Compiled:
     """Compile one kernel of a program for ``arguments``, its inputs in order.
 
@@ -93,7 +99,7 @@ def compile_kernel(
     """
     signature = imported.kernels[kernel]
     module = _needed_functions(imported.module, kernel)
-    context = PassContext(signature.source, kernel, target.facts)
+    context = PassContext(signature.source, kernel, target.facts, options=options)
     recorder = Recorder(module, context, Settings.read().verify)
     recorder.stages.append(source_stage(signature))
     recorder.note("import", "high")
