@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from wia_compiler.base.record import Decision, Level
 from wia_compiler.base.source import Source
 from wia_compiler.passes.facts import TargetFacts
-from wia_compiler.passes.options import CompileOptions
+from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
 
 
 @dataclass
@@ -28,7 +28,7 @@ class PassContext:
     decisions: list[Decision] = field(default_factory=list[Decision])
     ids: dict[int, str] = field(default_factory=dict[int, str])
     copied_tokens: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
-    options: CompileOptions = CompileOptions()
+    options: CompileOptions = DEFAULT_OPTIONS
 
     def id_of(self, op: object) -> str:
         """The id of an op in the stage before the pass; empty where it did not exist."""

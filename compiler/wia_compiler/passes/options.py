@@ -17,3 +17,7 @@ class CompileOptions:
 
     debug: bool = False
     verify: bool = False
+
+
+DEFAULT_OPTIONS = CompileOptions()
+"""What a build does that asks for nothing."""

@@ -29,7 +29,7 @@ from wia_compiler.passes.infer_shapes import InferShapes
 from wia_compiler.passes.inline import Inline
 from wia_compiler.passes.kernel_function import functions_of, kernel_function, return_of
 from wia_compiler.passes.lower_to_nests import LowerToNestsPass
-from wia_compiler.passes.options import CompileOptions
+from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
 from wia_compiler.passes.recorder import Recorder
 from wia_compiler.passes.recording.source_stage import source_stage
 from wia_compiler.passes.target import ArraySpec, Artifact, Target
@@ -90,7 +90,7 @@ def compile_kernel(
     arguments: Sequence[ArraySpec],
     target: Target,
     *,
-    options: CompileOptions = CompileOptions(),
+    options: CompileOptions = DEFAULT_OPTIONS,
 ) -> Compiled:
     """Compile one kernel of a program for ``arguments``, its inputs in order.
 
