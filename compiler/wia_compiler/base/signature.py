@@ -8,7 +8,7 @@ from typing import Literal
 from wia_compiler.base.dtypes import DType
 from wia_compiler.base.source import Source, Span
 
-Role = Literal["input", "output", "inout", "scalar"]
+Role = Literal["input", "output", "inout", "scalar", "bound"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,11 @@ class DeclaredType:
 
 @dataclass(frozen=True)
 class ParameterDeclaration:
-    """One parameter of a kernel."""
+    """One parameter of a kernel.
+
+    One of role ``bound`` stands for a free name of the text (``params.0`` for the first element of
+    a tuple): its array comes from ``bindings=``, not with the call.
+    """
 
     name: str
     role: Role
@@ -57,8 +61,13 @@ class KernelSignature:
 
     @property
     def inputs(self) -> tuple[ParameterDeclaration, ...]:
+        """What comes in: what a call passes, then what is bound."""
+        return (*self.passed, *(p for p in self.parameters if p.role == "bound"))
+
+    @property
+    def passed(self) -> tuple[ParameterDeclaration, ...]:
         """What a call passes in: input, inout and scalar parameters."""
-        return tuple(p for p in self.parameters if p.role != "output")
+        return tuple(p for p in self.parameters if p.role not in ("output", "bound"))
 
     @property
     def output_names(self) -> tuple[str, ...]:
