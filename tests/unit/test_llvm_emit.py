@@ -232,7 +232,7 @@ def test_the_text_is_the_same_each_time() -> None:
 GPU = """
   func.func @host() attributes {wia.host} { func.return }
   func.func @k(%a: memref<64xf32>) attributes {gpu.kernel, wia.block_size = 64 : i64} {
-    %t = "gpu.thread_id"() <{dimension = #gpu<dim x>}> : () -> index
+    %t = gpu.thread_id x
     %s = memref.alloc() : memref<64xf32, "shared">
     %r = memref.alloc() : memref<4xf32, "register">
     %x = memref.load %a[%t] : memref<64xf32>

@@ -5,13 +5,14 @@ from __future__ import annotations
 from io import StringIO
 
 from xdsl.context import Context
-from xdsl.dialects import arith, builtin, cf, func, gpu, math, memref, scf, vector
+from xdsl.dialects import arith, builtin, cf, func, math, memref, scf, vector
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 from wia_compiler.dialects.arith_remf import RemFOp
+from wia_compiler.dialects.gpu_ids import Gpu
 from wia_compiler.dialects.gpu_shuffle import GpuShuffle
 from wia_compiler.dialects.tile import Tile
 from wia_compiler.dialects.tpu.ops import Tpu
@@ -22,7 +23,7 @@ _DIALECTS = (
     arith.Arith,
     cf.Cf,
     func.Func,
-    gpu.GPU,
+    Gpu,
     GpuShuffle,
     math.Math,
     memref.MemRef,

@@ -48,6 +48,7 @@ from wia_compiler.backends.gpu.leaf_group import Group, lower_group_leaf
 from wia_compiler.backends.gpu.leaf_thread import lower_thread_leaf
 from wia_compiler.backends.gpu.unread import remove_unread
 from wia_compiler.base.record import Level
+from wia_compiler.dialects.gpu_ids import BlockIdOp, ThreadIdOp
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.framework import PassContext
@@ -105,7 +106,7 @@ class _Lowering:
         for before, after in zip(old.args, new.args, strict=True):
             after.name_hint = before.name_hint
         builder = Builder(new, self.nest.location)
-        thread = builder.add(gpu.ThreadIdOp(_X)).result
+        thread = builder.add(ThreadIdOp(_X)).result
         thread.name_hint = "thread"
         self.kernel = Kernel(builder, self.threads, of_value(thread, self.threads))
         self.kernel.values.update(zip(old.args, new.args, strict=True))
@@ -128,7 +129,7 @@ class _Lowering:
         if total == 0:
             return 0
         launched = min(total, self.max_blocks)
-        block = builder.add(gpu.BlockIdOp(_X)).result if launched > 1 else None
+        block = builder.add(BlockIdOp(_X)).result if launched > 1 else None
         if block is not None:
             block.name_hint = "block"
 

@@ -8,13 +8,14 @@ from xdsl.dialects import gpu
 from xdsl.dialects.builtin import IndexType, IntegerType, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from wia_compiler.dialects.gpu_ids import BlockIdOp, ThreadIdOp
 from wia_compiler.passes.llvm.types import LLVMError, memory_type, size_bytes
 from wia_compiler.passes.llvm.writer import Handler, Writer
 
 _SHUFFLES = {"xor": ("bfly", 31), "down": ("down", 31), "up": ("up", 0), "idx": ("idx", 31)}
 
 
-def _register(writer: Writer, op: gpu.ThreadIdOp) -> None:
+def _register(writer: Writer, op: ThreadIdOp | BlockIdOp) -> None:
     """A launch register: 32 bits, never negative, widened to the 64 bits of an index."""
     name = f"{writer.options.registers[op.name]}.{op.dimension.data.value}"
     narrow = writer.temporary(writer.call(name, "i32", []))
