@@ -15,6 +15,7 @@ from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.frontend.dsl import parse
 from wia_compiler.frontend.import_dsl import ImportedProgram, import_program
 from wia_compiler.passes.facts import TargetFacts
+from wia_compiler.passes.options import CompileOptions
 from wia_compiler.passes.recording.source_stage import source_stage
 from wia_compiler.passes.target import ArraySpec, Artifact, Executable, Target
 from wia_compiler.reference.interpret import run
@@ -78,6 +79,7 @@ class FakeCompiler:
     """Counts its compilations; the code it makes is the program's text."""
 
     calls: list[str] = field(default_factory=list)
+    options: list[CompileOptions] = field(default_factory=list)
     delay_s: float = 0.0
 
     def __call__(
@@ -86,8 +88,11 @@ class FakeCompiler:
         kernel: str,
         arguments: Sequence[ArraySpec],
         target: Target,
+        *,
+        options: CompileOptions,
     ) -> FakeCompiled:
         self.calls.append(kernel)
+        self.options.append(options)
         time.sleep(self.delay_s)
         signature = program.kernels[kernel]
         zeros = [np.zeros(a.spec.shape, a.spec.dtype.numpy) for a in arguments]

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from runtime_fakes import FakeCompiler, FakeTarget, fake_program, fake_session
 from wia_compiler.base.errors import ArgumentError, WiaError
+from wia_compiler.passes.options import CompileOptions
 from wia_compiler.runtime import disk_cache
 from wia_compiler.runtime.cache import Cache, key_from_json
 from wia_compiler.runtime.disk_cache import DiskCache
@@ -316,3 +317,24 @@ def test_memory_holds_a_bounded_number_of_kernels(folder, monkeypatch):
         kernel.build(A.ravel()[:size], A.ravel()[:size])
     assert kernel.build(A.ravel()[:3], A.ravel()[:3]).cache.hit == "memory"
     assert kernel.build(A.ravel()[:1], A.ravel()[:1]).cache.hit == "disk"
+
+
+def test_debug_and_verify_reach_the_compiler_and_only_debug_the_key(folder):
+    compiler = FakeCompiler()
+    session = fake_session(compiler)
+    kernel = fake_program(PROGRAM, session).add
+    plain = kernel.build(A, A).cache
+    debugged = kernel.build(A, A, debug=True).cache
+    assert plain.digest != debugged.digest and "debug" in debugged.key.flags
+    verified = kernel.build(A, A, verify=True).cache
+    again = kernel.to(verify=True).build(A, A).cache
+    assert verified.digest == plain.digest and verified.hit == again.hit == "miss"
+    assert [(o.debug, o.verify) for o in compiler.options] == [
+        (False, False),
+        (True, False),
+        (False, True),
+        (False, True),
+    ]
+    assert kernel.to(debug=True).build(A, A).cache.hit == "memory"
+    assert kernel.to("other", debug=True).to(verify=True).options == CompileOptions(True, True)
+    assert kernel.options == CompileOptions()

@@ -42,10 +42,14 @@ def test_importing_it_imports_no_heavy_package():
     assert done.stdout == "[]\n", done.stderr
 
 
-def test_bindings_and_schedule_are_refused_until_they_exist():
+def test_what_compile_cannot_take_is_refused():
     text = "kernel k(input A: tensor, output B: tensor) { B = A; }"
-    with pytest.raises(wia.ArgumentError, match="bindings="):
-        wia.compile(text, bindings={"w": 1})
+    with pytest.raises(wia.ArgumentError, match="bindings=: got a list, expected a mapping"):
+        wia.compile(text, bindings=["w"])
+    with pytest.raises(wia.ArgumentError, match=r"expected one of 'wia', 'c\+\+'"):
+        wia.compile(text, language="python")
+    with pytest.raises(wia.ArgumentError, match=r"did you mean 'c\+\+'\?"):
+        wia.compile(text, language="C++")
     with pytest.raises(wia.ArgumentError, match="schedule="):
         wia.compile(text, schedule="tile i 4")
     with pytest.raises(wia.ArgumentError, match="got a int"):

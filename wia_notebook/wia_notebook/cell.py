@@ -32,14 +32,23 @@ def run_cell(
     target: str | None = None,
     arguments: str = "",
     run: str = "",
+    language: str = "wia",
+    debug: bool = False,
+    verify: bool = False,
     quiet: bool = False,
     force: bool = False,
     static: bool = False,
 ) -> Explorer | None:
-    """Compile a cell, put its kernels into the namespace, call one, show the explorer."""
+    """Compile a cell, put its kernels into the namespace, call one, show the explorer.
+
+    Names that the cell uses and does not set are the user's variables of that name.
+    """
     with user_errors(shell):
-        program = wia.compile(cell_source(shell, line, cell))
-        kernels = {name: k if target is None else k.to(target) for name, k in program.items()}
+        source = cell_source(shell, line, cell, "//" if language == "c++" else "#")
+        program = wia.compile(source, bindings=shell.user_ns, language=language)
+        kernels = {
+            name: kernel.to(target, debug=debug, verify=verify) for name, kernel in program.items()
+        }
         shell.push(kernels)
         known = _arguments_from_text(kernels) | _arguments_from_option(kernels, arguments)
         if force:
@@ -64,10 +73,10 @@ def run_cell(
         return explorer
 
 
-def cell_source(shell: Any, line: str, cell: str) -> Source:
+def cell_source(shell: Any, line: str, cell: str, comment: str = "#") -> Source:
     """The cell with its first line as a comment, so that line numbers are those of the cell."""
     executing = max(1, len(shell.user_ns.get("In", ())) - 1)
-    first = f"# %%wia {line}".rstrip()
+    first = f"{comment} %%wia {line}".rstrip()
     return Source(f"{first}\n{cell}", f"In [{executing}]")
 
 
@@ -150,8 +159,9 @@ def forget(kernel: Kernel, given: Arguments) -> None:
     from wia_compiler.runtime.arguments import array_specs, read_specs
     from wia_compiler.runtime.session import cache_key, default_session
 
-    specs = read_specs(kernel.signature, *given)
-    key = cache_key(kernel.unit, array_specs(kernel.signature, specs), kernel.target)
+    specs = read_specs(kernel.signature, *given, kernel.unit.bindings)
+    arguments = array_specs(kernel.signature, specs)
+    key = cache_key(kernel.unit, arguments, kernel.target, kernel.options)
     session = default_session()
     session.disk_cache().remove(key.digest)
     session.forget()
@@ -177,7 +187,7 @@ def _arguments_from_text(kernels: Mapping[str, Kernel]) -> dict[str, Arguments]:
     known: dict[str, Arguments] = {}
     for name, kernel in kernels.items():
         specs: dict[str, Any] = {}
-        for parameter in kernel.signature.inputs:
+        for parameter in kernel.signature.passed:
             dims, dtype = parameter.type.dims, parameter.type.dtype
             if parameter.role == "scalar":
                 continue
@@ -195,18 +205,18 @@ def _arguments_from_option(kernels: Mapping[str, Kernel], text: str) -> dict[str
         return {}
     given = parse_arguments(text)
     fitting = {
-        name: {p.name: given[p.name] for p in kernel.signature.inputs if p.name in given}
+        name: {p.name: given[p.name] for p in kernel.signature.passed if p.name in given}
         for name, kernel in kernels.items()
     }
     unknown = [each for each in given if not any(each in found for found in fitting.values())]
     if unknown:
-        names = {p.name for kernel in kernels.values() for p in kernel.signature.inputs}
+        names = {p.name for kernel in kernels.values() for p in kernel.signature.passed}
         raise UsageError(
             f"--args: no parameter {', '.join(unknown)}; the cell's kernels take "
             + ", ".join(sorted(names))
         )
     needed = {
-        name: {p.name for p in kernel.signature.inputs if p.role != "scalar"}
+        name: {p.name for p in kernel.signature.passed if p.role != "scalar"}
         for name, kernel in kernels.items()
     }
     complete = {name: found for name, found in fitting.items() if needed[name] <= set(found)}

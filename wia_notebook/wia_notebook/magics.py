@@ -40,6 +40,18 @@ class WiaMagics(Magics):
         metavar="EXPR",
         help="a Python expression that calls a kernel of the cell; its arrays fix the shapes",
     )
+    @argument(
+        "-l",
+        "--language",
+        default="wia",
+        help="language of the cell: wia (kernels, IR notation) or c++ (default: wia)",
+    )
+    @argument("--debug", action="store_true", help="check every index of loops while they run")
+    @argument(
+        "--verify",
+        action="store_true",
+        help="compare every stage with the kernel as written; name the first that differs",
+    )
     @argument("-q", "--quiet", action="store_true", help="define the kernels, show nothing")
     @argument("-f", "--force", action="store_true", help="compile anew, whatever the cache holds")
     @argument("--static", action="store_true", help="show HTML that needs no widgets")
@@ -50,9 +62,11 @@ class WiaMagics(Magics):
 
         Each kernel lands in the namespace under its own name and is called with arrays. The
         explorer appears for the last kernel whose shapes are known: written in its text, given
-        by --args, or taken from the call of --run. Examples::
+        by --args, or taken from the call of --run. Free names of the text are your variables.
+        Examples::
 
             %%wia
+            %%wia --language c++
             %%wia --target gpu:sm_90 --args A=f32[1024,512],B=f32[512,256]
             %%wia --run C = matmul(A, B)
         """
@@ -68,6 +82,9 @@ class WiaMagics(Magics):
             target=options.target,
             arguments=" ".join(options.args),
             run=" ".join(options.run),
+            language=options.language,
+            debug=options.debug,
+            verify=options.verify,
             quiet=options.quiet,
             force=options.force,
             static=options.static,

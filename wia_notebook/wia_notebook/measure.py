@@ -20,11 +20,12 @@ def profile_build(build: Build, arrays: Sequence[Any], keywords: Mapping[str, An
     from wia_compiler.runtime.specs import Spec
 
     given: dict[str, Any] = {
-        spec.name: Spec(spec.spec.shape, spec.spec.dtype) for spec in build.inputs
+        spec.name: Spec(spec.spec.shape, spec.spec.dtype)
+        for spec, _ in zip(build.inputs, build.signature.passed, strict=False)
     }
     if arrays or keywords:
         values = bind(build.signature, arrays, keywords, scalars_may_be_absent=True)
-        names = [parameter.name for parameter in build.signature.inputs]
+        names = [parameter.name for parameter in build.signature.passed]
         given |= {n: v for n, v in zip(names, values, strict=True) if v is not ABSENT}
     return build.profile(*random_arguments(build.signature, given))
 

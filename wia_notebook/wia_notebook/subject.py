@@ -113,7 +113,7 @@ def origin_text(build: Build) -> str:
 def example_arguments(kernel: Kernel) -> str:
     """What to write after ``--args`` for a kernel: ``A=f32[64,64],B=f32[64,64]``."""
     parts: list[str] = []
-    for parameter in kernel.signature.inputs:
+    for parameter in kernel.signature.passed:
         if parameter.role == "scalar":
             continue
         dims = parameter.type.dims

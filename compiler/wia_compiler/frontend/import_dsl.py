@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import func
@@ -27,7 +27,9 @@ class ImportedProgram:
     kernels: dict[str, KernelSignature]
 
 
-def import_program(program: syntax.Program) -> ImportedProgram:
+def import_program(
+    program: syntax.Program, bindings: Mapping[str, object] | None = None
+) -> ImportedProgram:
     """The high-level IR of a program; ``CompileError`` carries the faults of all its kernels.
 
     ``kernel k(input A: tensor, output C: tensor) { C = relu(A); }`` becomes

@@ -15,6 +15,7 @@ from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.passes.target import ArraySpec
 from wia_compiler.runtime.arrays import as_array, as_writable, describe, element_type_of, readable
 from wia_compiler.runtime.binding import ABSENT, bind, check_declared
+from wia_compiler.runtime.bound_values import bound_arrays
 from wia_compiler.runtime.scalars import scalar_array
 from wia_compiler.runtime.specs import Spec, spec_of_array
 
@@ -32,13 +33,19 @@ class Arguments:
 
 
 def read_arguments(
-    signature: KernelSignature, positional: Sequence[Any], keywords: Mapping[str, Any]
+    signature: KernelSignature,
+    positional: Sequence[Any],
+    keywords: Mapping[str, Any],
+    bindings: Mapping[str, Any] | None = None,
 ) -> Arguments:
-    """Everything a call needs; ``ArgumentError`` names the parameter that is wrong."""
+    """Everything a call needs; ``ArgumentError`` names the parameter that is wrong.
+
+    ``bindings`` holds the arrays of bound parameters, which the call itself does not pass.
+    """
     arrays: list[NDArray[Any]] = []
     specs: list[Spec] = []
     inouts: dict[str, NDArray[Any]] = {}
-    values = bind(signature, positional, keywords)
+    values = [*bind(signature, positional, keywords), *bound_arrays(signature, bindings or {})]
     for parameter, value in zip(signature.inputs, values, strict=True):
         where = f"{signature.name}({parameter.name})"
         if parameter.role == "scalar":
@@ -61,11 +68,18 @@ def read_arguments(
 
 
 def read_specs(
-    signature: KernelSignature, positional: Sequence[Any], keywords: Mapping[str, Any]
+    signature: KernelSignature,
+    positional: Sequence[Any],
+    keywords: Mapping[str, Any],
+    bindings: Mapping[str, Any] | None = None,
 ) -> tuple[Spec, ...]:
-    """The specs of arrays or of ``wia.spec`` for a build; scalars may be left out."""
+    """The specs of arrays or of ``wia.spec`` for a build; scalars may be left out.
+
+    ``bindings`` holds the arrays (or specs) of bound parameters.
+    """
     specs: list[Spec] = []
     values = bind(signature, positional, keywords, scalars_may_be_absent=True)
+    values += bound_arrays(signature, bindings or {})
     for parameter, value in zip(signature.inputs, values, strict=True):
         where = f"{signature.name}({parameter.name})"
         if parameter.role == "scalar":

@@ -28,11 +28,11 @@ def bind(
     *,
     scalars_may_be_absent: bool = False,
 ) -> list[Any]:
-    """One value for each of ``signature.inputs``, in order; defaults are filled in.
+    """One value for each of ``signature.passed``, in order; defaults are filled in.
 
     Raises ``ArgumentError`` for missing, extra, doubled and unknown arguments.
     """
-    inputs = signature.inputs
+    inputs = signature.passed
     if len(positional) > len(inputs):
         raise ArgumentError(_too_many(signature, len(positional)))
     values = dict(zip((parameter.name for parameter in inputs), positional, strict=False))
@@ -100,7 +100,7 @@ def check_declared(signature: KernelSignature, specs: Sequence[Spec]) -> None:
 
 def call_text(signature: KernelSignature) -> str:
     """``matmul(A, B, alpha=1.0)``: how the kernel is called."""
-    return f"{signature.name}({', '.join(_parameter_text(p) for p in signature.inputs)})"
+    return f"{signature.name}({', '.join(_parameter_text(p) for p in signature.passed)})"
 
 
 def python_signature(signature: KernelSignature) -> inspect.Signature:
@@ -117,7 +117,7 @@ def python_signature(signature: KernelSignature) -> inspect.Signature:
                 default=inspect.Parameter.empty if parameter.default is None else parameter.default,
                 annotation=str(parameter.type),
             )
-            for parameter in signature.inputs
+            for parameter in signature.passed
         ]
         return inspect.Signature([*parameters, out])
     except ValueError:
@@ -149,7 +149,7 @@ def _cast_text(parameter: ParameterDeclaration) -> str:
 
 
 def _too_many(signature: KernelSignature, count: int) -> str:
-    inputs = signature.inputs
+    inputs = signature.passed
     message = (
         f"{signature.name}: got {_counted(count, 'argument')}, expected {len(inputs)} "
         f"({', '.join(p.name for p in inputs)})"
@@ -161,7 +161,7 @@ def _too_many(signature: KernelSignature, count: int) -> str:
 
 
 def _unknown(signature: KernelSignature, name: str) -> str:
-    names = [parameter.name for parameter in signature.inputs]
+    names = [parameter.name for parameter in signature.passed]
     if any(p.name == name and p.role == "output" for p in signature.parameters):
         return (
             f"{signature.name}({name}): {name} is an output, not an argument\n"

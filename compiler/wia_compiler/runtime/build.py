@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from wia_compiler.base.errors import ArgumentError, TargetError
 from wia_compiler.base.record import Stage, Trace
 from wia_compiler.base.signature import KernelSignature
+from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
 from wia_compiler.passes.target import ArraySpec, Artifact, Executable, Target
 from wia_compiler.runtime.arguments import Arguments, read_arguments
 from wia_compiler.runtime.built import LoadedKernel
@@ -34,9 +35,15 @@ class Build:
     """
 
     def __init__(
-        self, unit: KernelUnit, loaded: LoadedKernel, cache: CacheReport, session: Session
+        self,
+        unit: KernelUnit,
+        loaded: LoadedKernel,
+        cache: CacheReport,
+        session: Session,
+        options: CompileOptions = DEFAULT_OPTIONS,
     ):
         self._unit = unit
+        self._options = options
         self._session = session
         self._loaded = loaded
         self._fast = FastCalls()
@@ -63,8 +70,8 @@ class Build:
         ``TargetError`` lists the targets that exist, or says what this one cannot do.
         """
         bound = self._session.make_target(target)
-        loaded, cache = self._session.build(self._unit, self.inputs, bound)
-        return Build(self._unit, loaded, cache, self._session)
+        loaded, cache = self._session.build(self._unit, self.inputs, bound, self._options)
+        return Build(self._unit, loaded, cache, self._session, self._options)
 
     @property
     def inputs(self) -> tuple[ArraySpec, ...]:
@@ -154,7 +161,7 @@ class Build:
 
         For timing and counting: ``execute()`` may be repeated, ``finish()`` gives the result.
         """
-        arguments = read_arguments(self.signature, arrays, keywords)
+        arguments = read_arguments(self.signature, arrays, keywords, self._unit.bindings)
         return self.prepare_arguments(arguments, out)
 
     def prepare_arguments(self, arguments: Arguments, out: object = None) -> PreparedCall:
@@ -177,14 +184,15 @@ class Build:
     def __call__(self, *arrays: Any, out: Any = None, **keywords: Any) -> Any:
         """Run on arrays of the shapes and dtypes it was built for; gives what the kernel gives."""
         kind = kind_of(arrays, out)
-        fast = None if keywords else self._fast.get(kind)
+        bound = len(self.signature.inputs) > len(self.signature.passed)
+        fast = None if keywords or bound else self._fast.get(kind)
         if fast is not None:
             result = fast(arrays, out)
             if result is not None:
                 return result
         call = self.prepare(*arrays, out=out, **keywords)
         call.execute()
-        if not keywords:
+        if not (keywords or bound):
             self._fast.learn(kind, self, arrays, out, call)
         return call.finish()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.base.signature import KernelSignature
+from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
 from wia_compiler.passes.target import Target
 from wia_compiler.runtime.arguments import array_specs, read_arguments, read_specs
 from wia_compiler.runtime.binding import python_signature
@@ -27,10 +28,18 @@ IrForm = Literal["mlir", "chapter"]
 class Kernel:
     """One kernel: ``kernel(A, B)`` compiles once for each kind of arguments, and runs."""
 
-    def __init__(self, unit: KernelUnit, session: Session, target: str = DEFAULT_TARGET):
+    def __init__(
+        self,
+        unit: KernelUnit,
+        session: Session,
+        target: str = DEFAULT_TARGET,
+        options: CompileOptions = DEFAULT_OPTIONS,
+    ):
         self._unit = unit
         self._session = session
         self._target_name = target
+        self._options = options
+        self._has_bound = any(p.role == "bound" for p in unit.signature.parameters)
         self._target: Target | None = None
         self._builds: dict[tuple[Spec, ...], Build] = {}
         self._fast = FastCalls()
@@ -84,10 +93,26 @@ class Kernel:
         function = kernel_function(self._unit.program.module, self.name)
         return chapter_text(function) if form == "chapter" else print_ir(function)
 
-    def to(self, target: str) -> Kernel:
-        """The same kernel for another target; ``TargetError`` lists those that exist."""
-        bound = Kernel(self._unit, self._session, target)
-        bound._target = self._session.make_target(target)
+    @property
+    def options(self) -> CompileOptions:
+        """What calls and builds ask of the compiler beside arguments and target."""
+        return self._options
+
+    def to(
+        self, target: str | None = None, *, debug: bool | None = None, verify: bool | None = None
+    ) -> Kernel:
+        """The same kernel for another target, or built in another way; ``None`` keeps what it has.
+
+        ``debug`` checks every index of loop-level text while it runs; ``verify`` compares every
+        stage of each build with the kernel as written, and names the first pass that changed what
+        it computes. ``TargetError`` lists the targets that exist.
+        """
+        options = CompileOptions(
+            self._options.debug if debug is None else debug,
+            self._options.verify if verify is None else verify,
+        )
+        bound = Kernel(self._unit, self._session, target or self._target_name, options)
+        bound._target = self._target if target is None else self._session.make_target(target)
         return bound
 
     def build(
@@ -95,16 +120,20 @@ class Kernel:
         *arrays: Any,
         target: str | None = None,
         schedule: object = None,
+        debug: bool | None = None,
+        verify: bool | None = None,
         **keywords: Any,
     ) -> Build:
         """Code for the shapes and dtypes of the arguments, which are arrays or ``wia.spec``.
 
-        Scalars may be left out: their values are no part of the code. ``target`` overrides the
-        kernel's own.
+        Scalars may be left out: their values are no part of the code. ``target``, ``debug`` and
+        ``verify`` override the kernel's own (see ``to``).
         """
         refuse_schedule(schedule)
-        kernel = self if target is None else self.to(target)
-        return kernel._build(read_specs(self.signature, arrays, keywords))
+        kernel = self
+        if not (target is None and debug is None and verify is None):
+            kernel = self.to(target, debug=debug, verify=verify)
+        return kernel._build(read_specs(self.signature, arrays, keywords, self._unit.bindings))
 
     def __call__(self, *arrays: Any, out: Any = None, **keywords: Any) -> Any:
         """Run on arrays; returns one array, or a tuple where the kernel has several results.
@@ -112,7 +141,7 @@ class Kernel:
         ``out=`` takes the array (a tuple or mapping for several outputs) to write into; inout
         parameters are updated in place. Raises ``ArgumentError`` before anything runs.
         """
-        if keywords:
+        if keywords or self._has_bound:
             return self._call(arrays, out, keywords)[0].finish()
         kind = kind_of(arrays, out)
         fast = self._fast.get(kind)
@@ -130,13 +159,13 @@ class Kernel:
         The caller's arrays are read and never written.
         """
         kernel = self if target is None else self.to(target)
-        arguments = read_arguments(self.signature, arrays, keywords)
+        arguments = read_arguments(self.signature, arrays, keywords, self._unit.bindings)
         return kernel._build(arguments.specs).profile(*arrays, **keywords)
 
     def _call(
         self, arrays: Sequence[Any], out: object, keywords: Mapping[str, Any]
     ) -> tuple[PreparedCall, Build]:
-        arguments = read_arguments(self.signature, arrays, keywords)
+        arguments = read_arguments(self.signature, arrays, keywords, self._unit.bindings)
         build = self._builds.get(arguments.specs)
         if build is None:
             build = self._remember_build(arguments.specs)
@@ -152,8 +181,8 @@ class Kernel:
 
     def _build(self, specs: Sequence[Spec]) -> Build:
         arguments = array_specs(self.signature, specs)
-        loaded, report = self._session.build(self._unit, arguments, self.target)
-        return Build(self._unit, loaded, report, self._session)
+        loaded, report = self._session.build(self._unit, arguments, self.target, self._options)
+        return Build(self._unit, loaded, report, self._session, self._options)
 
     def __repr__(self) -> str:
         target = self._target_name if self._target is None else self._target.name

@@ -10,12 +10,16 @@ from xdsl.dialects.func import CallOp, FuncOp
 
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.base.source import Source, Span
+from wia_compiler.frontend import syntax
+from wia_compiler.runtime.bound_values import bound_numbers
 from wia_compiler.runtime.cache_key import KernelText
 from wia_compiler.runtime.kernel import Kernel, refuse_schedule
 from wia_compiler.runtime.session import KernelUnit, Session, default_session
 
 if TYPE_CHECKING:
     from wia_compiler.frontend.import_dsl import ImportedProgram
+
+LANGUAGES = ("wia", "c++")
 
 
 class Program(Mapping[str, Kernel]):
@@ -65,24 +69,31 @@ class Program(Mapping[str, Kernel]):
 
 
 def compile(
-    text: str | Source, *, bindings: Mapping[str, Any] | None = None, schedule: object = None
+    text: str | Source,
+    *,
+    bindings: Mapping[str, Any] | None = None,
+    schedule: object = None,
+    language: str = "wia",
 ) -> Program:
     """Read a program; kernels are compiled when they are first called or built.
 
-    Raises ``CompileError`` with every fault of the text. ``bindings`` (values of free names) and
-    ``schedule`` must be ``None``: neither is part of the language yet.
+    ``bindings`` gives free names of the text their values: arrays, which every call looks up there
+    and adds to its arguments; numbers, which become part of the code; tuples of both, which stand
+    for their elements in a row. ``language`` is ``"wia"`` (kernels, and the IR notation of
+    chapter 5) or ``"c++"`` (loops over arrays, see docs/front_ends.md). Raises ``CompileError``
+    with every fault of the text. ``schedule`` must be ``None``: it is not part of the language yet.
 
     >>> program = compile("kernel double(input A: tensor, output B: tensor) { B = A + A; }")
     >>> list(program)
     ['double']
     """
-    if bindings is not None:
+    if bindings is not None and not isinstance(bindings, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ArgumentError(
-            "bindings=: free names cannot be bound yet, expected None\n"
-            "  help: declare them as inputs of the kernel"
+            f"bindings=: got a {type(bindings).__name__}, expected a mapping of names to values\n"
+            '  help: write bindings={"weight": array}'
         )
     refuse_schedule(schedule)
-    return load_program(_source(text), default_session())
+    return load_program(_source(text), default_session(), bindings or {}, language)
 
 
 def _source(text: object) -> Source:
@@ -93,32 +104,86 @@ def _source(text: object) -> Source:
     raise ArgumentError(f"compile: got a {type(text).__name__}, expected the text of a program")
 
 
-def load_program(source: Source, session: Session) -> Program:
+def load_program(
+    source: Source,
+    session: Session,
+    bindings: Mapping[str, Any] | None = None,
+    language: str = "wia",
+) -> Program:
     """Read a program whose kernels build in ``session``."""
-    from wia_compiler.frontend.dsl import parse
+    known = bindings or {}
+    tree = parse(source, known, language)
+    units = kernel_units(tree, known, language)
+    return Program(source, {name: Kernel(unit, session) for name, unit in units.items()})
+
+
+def parse(source: Source, bindings: Mapping[str, Any], language: str) -> syntax.Program:
+    """The syntax tree of a text; ``ArgumentError`` for a language that nothing reads."""
+    if language == "wia":
+        from wia_compiler.frontend.dsl import parse
+
+        return parse(source)
+    if language == "c++":
+        from wia_compiler.frontend.cpp.parse import parse
+
+        return parse(source, frozenset(bindings))
+    near = difflib.get_close_matches(language.lower(), LANGUAGES, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "a Python function becomes one by @wia.kernel"
+    raise ArgumentError(
+        f"language={language!r}: expected one of {', '.join(map(repr, LANGUAGES))}\n  help: {hint}"
+    )
+
+
+def kernel_units(
+    tree: syntax.Program, bindings: Mapping[str, Any], language: str
+) -> dict[str, KernelUnit]:
+    """Each kernel of a program with everything that its code depends on but the arguments."""
     from wia_compiler.frontend.import_dsl import import_program
 
-    tree = parse(source)
-    imported = import_program(tree)
-    texts = {
-        kernel.name.text: KernelText(
-            kernel.name.text,
-            f"{kernel.span.line}:{kernel.span.column}",
-            text_of(source, kernel.span),
-        )
-        for kernel in tree.kernels
-    }
+    imported = import_program(tree, bindings)
+    texts = _texts(tree, language)
+    names = {name: _names_in(function) for name, function in _functions(tree).items()}
     calls = _calls(imported)
-    return Program(
-        source,
-        {
-            name: Kernel(
-                KernelUnit(imported, signature, tuple(texts[n] for n in _reached(name, calls))),
-                session,
-            )
-            for name, signature in imported.kernels.items()
-        },
-    )
+    units: dict[str, KernelUnit] = {}
+    for name, signature in imported.kernels.items():
+        reached = [each for each in _reached(name, calls) if each in texts]
+        numbers = bound_numbers({n for each in reached for n in names[each]}, bindings)
+        units[name] = KernelUnit(
+            imported,
+            signature,
+            tuple(texts[each] for each in reached),
+            language,
+            bindings,
+            numbers,
+        )
+    return units
+
+
+def _functions(tree: syntax.Program) -> dict[str, syntax.Kernel]:
+    return {kernel.name.text: kernel for kernel in tree.kernels}
+
+
+def _names_in(function: object) -> set[str]:
+    """Every name that a function uses, free or not."""
+    names = (node.text for node in syntax.walk(function) if isinstance(node, syntax.Name))
+    return {name.removeprefix("%") for name in names}
+
+
+def _texts(tree: syntax.Program, language: str) -> dict[str, KernelText]:
+    """The text that each kernel's code depends on.
+
+    What a C++ function means also depends on the macros and constants around it: there it is the
+    whole text.
+    """
+    whole = language == "c++"
+    return {
+        name: KernelText(
+            name,
+            "1:1" if whole else f"{function.span.line}:{function.span.column}",
+            tree.source.text if whole else text_of(tree.source, function.span),
+        )
+        for name, function in _functions(tree).items()
+    }
 
 
 def text_of(source: Source, span: Span) -> str:

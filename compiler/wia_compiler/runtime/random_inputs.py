@@ -20,7 +20,7 @@ INTEGER_RANGE = (-4, 5)
 def random_arguments(
     signature: KernelSignature, given: Mapping[str, Any], *, seed: int = 0
 ) -> list[Any]:
-    """One value for each input of a kernel: specs become random arrays, numbers stay.
+    """One value for each input that a call passes: specs become random arrays, numbers stay.
 
     Floats are drawn from the standard normal distribution, integers from -4 … 4 (0 … 4 where
     unsigned), bools are even odds. A scalar without value or default is 1.
@@ -28,7 +28,7 @@ def random_arguments(
     generator = np.random.default_rng(seed)
     values = bind(signature, (), given, scalars_may_be_absent=True)
     arguments: list[Any] = []
-    for parameter, value in zip(signature.inputs, values, strict=True):
+    for parameter, value in zip(signature.passed, values, strict=True):
         if parameter.role == "scalar" and (value is ABSENT or isinstance(value, Spec)):
             default = parameter.default
             arguments.append(scalar_dtype(parameter).numpy.type(1) if default is None else default)

@@ -16,6 +16,6 @@ def reference(kernel: Kernel, *arrays: Any, **keywords: Any) -> Any:
     """
     from wia_compiler.reference.interpret import run
 
-    arguments = read_arguments(kernel.signature, arrays, keywords)
+    arguments = read_arguments(kernel.signature, arrays, keywords, kernel.unit.bindings)
     results = run(kernel.unit.program, kernel.name, arguments.arrays)
     return results[0] if len(results) == 1 else results

@@ -7,14 +7,16 @@ import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from wia_compiler.base.errors import WiaError
 from wia_compiler.base.settings import Settings
 from wia_compiler.base.signature import KernelSignature
+from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
 from wia_compiler.passes.target import ArraySpec, Target
+from wia_compiler.runtime.bound_values import BoundNumber
 from wia_compiler.runtime.built import BuiltKernel, LoadedKernel, decode, encode
 from wia_compiler.runtime.cache_key import ArgumentKey, CacheKey, KernelText, versions
 from wia_compiler.runtime.disk_cache import DiskCache
@@ -26,7 +28,23 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("wia")
 
 Hit = Literal["memory", "disk", "miss"]
-CompileFunction = Callable[["ImportedProgram", str, Sequence[ArraySpec], Target], "Compiled"]
+
+
+class CompileFunction(Protocol):
+    """The compiler's pipeline as builds call it."""
+
+    def __call__(
+        self,
+        program: ImportedProgram,
+        kernel: str,
+        arguments: Sequence[ArraySpec],
+        target: Target,
+        *,
+        options: CompileOptions,
+    ) -> Compiled:
+        """One kernel for one target and one set of arguments."""
+        ...
+
 
 # Kernels that stay loaded in this process; the least recently used one makes room.
 MEMORY_ENTRIES = 256
@@ -36,12 +54,17 @@ MEMORY_ENTRIES = 256
 class KernelUnit:
     """One kernel of a program with everything its code depends on but the arguments.
 
-    ``texts`` holds the kernel and those it calls, as written.
+    ``texts`` holds the kernel and those it calls, as written in ``language``. ``bindings`` are the
+    values of free names: arrays are looked up there at each call, ``numbers`` are what the text
+    took from there for good.
     """
 
     program: ImportedProgram
     signature: KernelSignature
     texts: tuple[KernelText, ...]
+    language: str = "wia"
+    bindings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    numbers: tuple[BoundNumber, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,17 +105,24 @@ class Session:
     _lock: threading.RLock = field(default_factory=threading.RLock, init=False)
 
     def build(
-        self, unit: KernelUnit, arguments: Sequence[ArraySpec], target: Target
+        self,
+        unit: KernelUnit,
+        arguments: Sequence[ArraySpec],
+        target: Target,
+        options: CompileOptions = DEFAULT_OPTIONS,
     ) -> tuple[LoadedKernel, CacheReport]:
-        """Code for these arguments, compiled only where neither memory nor disk has it."""
+        """Code for these arguments, compiled only where neither memory nor disk has it.
+
+        With ``options.verify`` it is always compiled: the stages are what is verified.
+        """
         started = time.perf_counter_ns()
-        key = cache_key(unit, arguments, target)
+        key = cache_key(unit, arguments, target, options)
         digest = key.digest
         with self._lock:
             hit: Hit = "memory"
-            loaded = self._loaded.get(digest)
+            loaded = None if options.verify else self._loaded.get(digest)
             if loaded is None:
-                hit, built = self._from_disk_or_compiler(unit, arguments, target, key, digest)
+                hit, built = self._from_disk_or_compiler(unit, arguments, target, key, options)
                 loaded = LoadedKernel(built, target)
                 self._loaded[digest] = loaded
                 if len(self._loaded) > MEMORY_ENTRIES:
@@ -127,15 +157,17 @@ class Session:
         arguments: Sequence[ArraySpec],
         target: Target,
         key: CacheKey,
-        digest: str,
+        options: CompileOptions,
     ) -> tuple[Hit, BuiltKernel]:
-        disk = self.disk_cache()
-        files = disk.read(digest)
+        disk, digest = self.disk_cache(), key.digest
+        files = None if options.verify else disk.read(digest)
         stored = decode(key, files) if files is not None else None
         if stored is not None:
             return "disk", stored
         started = time.perf_counter_ns()
-        compiled = self.compile_kernel(unit.program, unit.signature.name, arguments, target)
+        compiled = self.compile_kernel(
+            unit.program, unit.signature.name, arguments, target, options=options
+        )
         built = BuiltKernel(
             key=key,
             artifact=compiled.artifact,
@@ -150,7 +182,12 @@ class Session:
         return "miss", built
 
 
-def cache_key(unit: KernelUnit, arguments: Sequence[ArraySpec], target: Target) -> CacheKey:
+def cache_key(
+    unit: KernelUnit,
+    arguments: Sequence[ArraySpec],
+    target: Target,
+    options: CompileOptions = DEFAULT_OPTIONS,
+) -> CacheKey:
     """The key of one specialisation: all that its code depends on."""
     return CacheKey(
         kernel=unit.signature.name,
@@ -158,7 +195,12 @@ def cache_key(unit: KernelUnit, arguments: Sequence[ArraySpec], target: Target) 
         arguments=tuple(_argument_key(argument) for argument in arguments),
         target=target.name,
         options=tuple(target.options),
-        flags=("schedule default",),
+        flags=(
+            f"language {unit.language}",
+            "schedule default",
+            *(f"binding {number.name} = {number.value!r}" for number in unit.numbers),
+            *(("debug",) if options.debug else ()),
+        ),
         versions=versions(),
     )
 
@@ -185,9 +227,14 @@ def default_session() -> Session:
 
 
 def _compile_kernel(
-    program: ImportedProgram, kernel: str, arguments: Sequence[ArraySpec], target: Target
+    program: ImportedProgram,
+    kernel: str,
+    arguments: Sequence[ArraySpec],
+    target: Target,
+    *,
+    options: CompileOptions,
 ) -> Compiled:
     # The passes take a while to import, and a kernel that lies in the cache needs none of them.
     from wia_compiler.passes.pipeline import compile_kernel
 
-    return compile_kernel(program, kernel, arguments, target)
+    return compile_kernel(program, kernel, arguments, target, options=options)

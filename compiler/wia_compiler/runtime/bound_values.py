@@ -1,0 +1,67 @@
+"""The values of free names: which arrays a call adds, which numbers the text took for good."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from wia_compiler.base.errors import ArgumentError
+from wia_compiler.base.signature import KernelSignature
+
+
+class BoundNumber(NamedTuple):
+    """A number that stands in the code in place of a free name."""
+
+    name: str
+    value: bool | int | float
+
+
+def bound_arrays(signature: KernelSignature, bindings: Mapping[str, Any]) -> list[Any]:
+    """The values of the bound parameters, in order, as ``bindings`` has them at this moment.
+
+    ``params.0`` is the first element of the tuple that ``params`` is bound to. Raises
+    ``ArgumentError`` where a name is gone or has become something else.
+    """
+    return [_value(signature, p.name, bindings) for p in signature.parameters if p.role == "bound"]
+
+
+def bound_numbers(names: Iterable[str], bindings: Mapping[str, Any]) -> tuple[BoundNumber, ...]:
+    """The numbers among ``names``, each once and in order of names; tuples give their elements."""
+    found: list[BoundNumber] = []
+    for name in sorted({name for name in names if name in bindings}):
+        value = bindings[name]
+        elements = enumerate(value) if isinstance(value, tuple) else ()
+        parts = [(f"{name}.{index}", element) for index, element in elements] or [(name, value)]
+        for part, number in parts:
+            if isinstance(number, np.generic):
+                number = number.item()
+            if isinstance(number, bool | int | float):
+                found.append(BoundNumber(part, number))
+    return tuple(found)
+
+
+def _value(signature: KernelSignature, name: str, bindings: Mapping[str, Any]) -> Any:
+    base, dot, place = name.partition(".")
+    where = f"{signature.name}({name})"
+    if base not in bindings:
+        raise ArgumentError(
+            f"{where}: {base!r} was bound when the kernel was compiled and is gone\n"
+            f"  help: set {base} again"
+        )
+    value = bindings[base]
+    if not dot:
+        return value
+    if not isinstance(value, tuple | list) or int(place) >= len(value):
+        raise ArgumentError(
+            f"{where}: {base!r} was a tuple of at least {int(place) + 1} arrays when the kernel "
+            f"was compiled, found {_described(value)}\n  help: compile the kernel again"
+        )
+    return value[int(place)]
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return f"{len(value)} elements"
+    return f"a {type(value).__name__}"
