@@ -50,6 +50,7 @@ from wia_compiler.dialects.types import (
     type_of,
 )
 from wia_compiler.dialects.wia.contraction import CONTRACTION
+from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.declaration import (
     REQUIRED,
     InferenceError,
@@ -422,6 +423,6 @@ def label_of(op: Operation) -> str:
 
 Wia = Dialect(
     "wia",
-    [*OPS.values(), ConstantOp, DeclareOp, FusedOp, YieldOp],
+    [*OPS.values(), ConditionOp, ConstantOp, DeclareOp, FusedOp, YieldOp],
     [AnyTensorType, LiteralType],
 )
