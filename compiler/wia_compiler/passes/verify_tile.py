@@ -5,24 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from xdsl.dialects import arith, func, math, memref
-from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
+from xdsl.dialects import arith, cf, func, memref, scf
+from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from wia_compiler.dialects.tile import ComputeOp, ForOp, YieldOp
+from wia_compiler.dialects.tile_points import AXIS, SCALAR_DIALECTS, is_point_code
 from wia_compiler.dialects.types import ELEMENT_TYPES
 from wia_compiler.passes.emit_leaf import fold_op
 from wia_compiler.passes.tile_rewrites import loops_around, scope_of
 from wia_compiler.passes.tile_rewrites.levels import LEVEL_ORDER, PARALLEL_LEVELS, is_folded
 
-HOST_OPS = (memref.AllocOp, memref.ReinterpretCastOp, func.CallOp, func.ReturnOp)
+HOST_OPS = (
+    memref.AllocOp,
+    memref.ReinterpretCastOp,
+    memref.LoadOp,
+    func.CallOp,
+    func.ReturnOp,
+    cf.BranchOp,
+    cf.ConditionalBranchOp,
+)
 NEST_OPS = (ForOp, ComputeOp, memref.AllocOp, func.ReturnOp)
-BODY_DIALECTS = (arith.Arith.name, math.Math.name)
 SCOPES = ("register", "shared", "packed")
 """Memory of a buffer in a nest; main memory is a nest's arguments alone."""
 ELEMENTS = {each for name, each in ELEMENT_TYPES.items() if name != "u8"}
 """Element types: those of the high level, with u8 as ``i8``."""
+_CONDITION = MemRefType(IntegerType(1), [])
 FOLD_OPS = (
     arith.AddfOp,
     arith.MulfOp,
@@ -56,9 +65,15 @@ def verify_tile(module: ModuleOp) -> None:
 
 def _verify_host(host: func.FuncOp, nests: Mapping[str, func.FuncOp]) -> None:
     _verify_arrays(host)
-    for op in host.body.block.ops:
+    for op in host.body.walk():
         if not isinstance(op, HOST_OPS):
             raise VerifyException(f"a host function does not hold {op.name}")
+        if isinstance(op, memref.LoadOp) and op.memref.type != _CONDITION:
+            raise VerifyException("a host function loads conditions only, from memref<i1>")
+        if isinstance(op, cf.BranchOp | cf.ConditionalBranchOp) and any(
+            block.args for block in op.successors
+        ):
+            raise VerifyException("blocks of a host function take no arguments")
         if isinstance(op, memref.ReinterpretCastOp) and any(op.static_offsets.get_values()):
             raise VerifyException("a host function reinterprets memory from its first element")
         if isinstance(op, func.CallOp):
@@ -74,14 +89,24 @@ def _verify_nest(nest: func.FuncOp) -> None:
     for op in nest.body.walk():
         if isinstance(op.parent_op(), ComputeOp):
             continue
-        if not isinstance(op, NEST_OPS):
+        if not isinstance(op, NEST_OPS) and not is_point_code(op):
             raise VerifyException(f"a nest does not hold {op.name}")
-        if isinstance(op, memref.AllocOp):
+        if isinstance(op, memref.AllocOp | memref.AllocaOp):
             _verify_buffer(op)
+        elif isinstance(op, scf.ForOp):
+            _verify_serial_loop(op)
         elif isinstance(op, ForOp):
             _verify_loop(op)
         elif isinstance(op, ComputeOp):
             _verify_leaf(op)
+
+
+def _verify_serial_loop(loop: scf.ForOp) -> None:
+    """A loop that runs in order walks an axis with a name, from and to indices."""
+    if not isinstance(loop.attributes.get(AXIS), StringAttr):
+        raise VerifyException(f"an scf.for of a nest names its axis in {AXIS}")
+    if loop.lb.type != IndexType():
+        raise VerifyException(f"an scf.for of a nest walks indices, found {loop.lb.type}")
 
 
 def _verify_arrays(function: func.FuncOp) -> None:
@@ -101,7 +126,7 @@ def _verify_memref(type: MemRefType[Attribute]) -> None:
         raise VerifyException(f"{type} has a size that is not static")
 
 
-def _verify_buffer(op: memref.AllocOp) -> None:
+def _verify_buffer(op: memref.AllocOp | memref.AllocaOp) -> None:
     type = op.memref.type
     _verify_memref(type)
     if not isinstance(type.memory_space, StringAttr) or type.memory_space.data not in SCOPES:
@@ -116,18 +141,23 @@ def _verify_loop(loop: ForOp) -> None:
         around = max(LEVEL_ORDER[each.level.data] for each in loops_around(loop))
         if around > LEVEL_ORDER[level]:
             raise VerifyException(f"loop {loop.axis.data} @{level} stands in one of a later level")
+    if level in PARALLEL_LEVELS and not isinstance(parent, ForOp | func.FuncOp):
+        raise VerifyException(f"loop {loop.axis.data} @{level} stands in a {_name_of(parent)}")
     if level in PARALLEL_LEVELS and is_folded(loop):
         raise VerifyException(f"loop {loop.axis.data} @{level} walks an axis that a leaf folds")
 
 
+def _name_of(op: Operation | None) -> str:
+    return op.name if op is not None else "module"
+
+
 def _verify_leaf(leaf: ComputeOp) -> None:
-    around = {loop.induction_variable for loop in loops_around(leaf)}
-    if not set(leaf.ivs) <= around:
+    if not set(leaf.ivs) <= _variables_around(leaf):
         raise VerifyException("a leaf reads the variable of a loop that is not around it")
     if len(set(leaf.axis_names)) != len(leaf.axis_names):
         raise VerifyException(f"a leaf names an axis twice: {', '.join(leaf.axis_names)}")
     for op in leaf.body.block.ops:
-        if op.name.partition(".")[0] not in BODY_DIALECTS and not isinstance(op, YieldOp):
+        if op.name.partition(".")[0] not in SCALAR_DIALECTS and not isinstance(op, YieldOp):
             raise VerifyException(f"a leaf's body does not hold {op.name}")
         for value in op.operands:
             if not _is_inside(value, leaf):
@@ -136,6 +166,16 @@ def _verify_leaf(leaf: ComputeOp) -> None:
         _verify_fold(leaf)
     elif leaf.reduce_axes.data:
         raise VerifyException(f"a {leaf.kind.data} leaf folds nothing, but names reduce axes")
+
+
+def _variables_around(leaf: ComputeOp) -> set[SSAValue]:
+    found: set[SSAValue] = set()
+    parent = leaf.parent_op()
+    while parent is not None:
+        if isinstance(parent, ForOp | scf.ForOp):
+            found.add(parent.body.block.args[0])
+        parent = parent.parent_op()
+    return found
 
 
 def _is_inside(value: SSAValue, leaf: ComputeOp) -> bool:

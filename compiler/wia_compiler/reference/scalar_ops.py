@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 
 from wia_compiler.dialects.types import dtype_of
@@ -33,12 +33,22 @@ _PREDICATES: tuple[tuple[str, Callable[[Array, Array], Array]], ...] = (
     ("uge", np.greater_equal),
 )
 _ORDERED: dict[str, Callable[[Array, Array], Array]] = {
+    "false": lambda a, b: _unordered(a, b) & False,
     "oeq": np.equal,
     "ogt": np.greater,
     "oge": np.greater_equal,
     "olt": np.less,
     "ole": np.less_equal,
+    "one": lambda a, b: np.less(a, b) | np.greater(a, b),
+    "ord": lambda a, b: ~_unordered(a, b),
+    "ueq": lambda a, b: np.equal(a, b) | _unordered(a, b),
+    "ugt": lambda a, b: ~np.less_equal(a, b),
+    "uge": lambda a, b: ~np.less(a, b),
+    "ult": lambda a, b: ~np.greater_equal(a, b),
+    "ule": lambda a, b: ~np.greater(a, b),
     "une": np.not_equal,
+    "uno": lambda a, b: _unordered(a, b),
+    "true": lambda a, b: _unordered(a, b) | True,
 }
 _MATH = ("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "ceil")
 
@@ -58,8 +68,12 @@ FOLDS: dict[str, np.ufunc] = {
 
 
 def numpy_type(scalar: Attribute) -> np.dtype[Any]:
-    """The numpy dtype that holds a scalar type of the mid level."""
-    return dtype_of(scalar).numpy
+    """The numpy dtype that holds a scalar type of the mid level; an index has 64 bits."""
+    return np.dtype(np.int64) if isinstance(scalar, IndexType) else dtype_of(scalar).numpy
+
+
+def _unordered(a: Array, b: Array) -> Array:
+    return np.isnan(a) | np.isnan(b)
 
 
 def unsigned(array: Array) -> Array:
@@ -116,6 +130,15 @@ def _unsigned(function: Callable[[Array, Array], Array]) -> Rule:
     return apply_unsigned
 
 
+def _shifted(function: Callable[[Array, Array], Array]) -> Rule:
+    def shift(a: Array, count: Array) -> Array:
+        if np.any((count < 0) | (count >= a.dtype.itemsize * 8)):
+            raise OverflowError("a shift by as many bits as a number has is undefined")
+        return function(a, count)
+
+    return shift
+
+
 def _divide_signed(a: Array, b: Array) -> Array:
     if np.any(b == 0) or np.any((b == -1) & (a == np.iinfo(a.dtype).min)):
         raise ZeroDivisionError("a signed division of a leaf's body is undefined")
@@ -156,8 +179,13 @@ _RULES: dict[str, Rule] = {
     "arith.remsi": _remainder_signed,
     "arith.divui": _unsigned(_divide_unsigned),
     "arith.remui": _unsigned(np.remainder),
+    "arith.shli": _shifted(np.left_shift),
+    "arith.shrsi": _shifted(np.right_shift),
+    "arith.shrui": _unsigned(np.right_shift),
     "arith.select": np.where,
     "math.absf": np.abs,
+    "math.absi": np.abs,
+    "math.trunc": np.trunc,
     "math.copysign": np.copysign,
     "math.roundeven": np.rint,
     "math.powf": _power,
@@ -198,4 +226,6 @@ _CONVERSIONS: dict[str, Callable[[Array, Attribute], Array]] = {
     "arith.extsi": lambda x, kind: x.astype(numpy_type(kind)),
     "arith.extui": lambda x, kind: unsigned(x).astype(numpy_type(kind)),
     "arith.trunci": lambda x, kind: x.astype(numpy_type(kind)),
+    "arith.index_cast": lambda x, kind: x.astype(numpy_type(kind)),
+    "arith.bitcast": lambda x, kind: np.ascontiguousarray(x).view(numpy_type(kind)),
 }

@@ -9,21 +9,18 @@ iterations must not depend on each other.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
-from xdsl.dialects import func, memref
+from xdsl.dialects import cf, func, memref
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StridedLayoutAttr
-from xdsl.ir import Attribute, Block, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.reference.rounding import Array
 from wia_compiler.reference.scalar_ops import numpy_type
-from wia_compiler.reference.tile_leaf import Memory, TileError, run_leaf
-
-_LARGEST_BATCH = 1 << 21
-"""Points of a leaf that are evaluated at once; above it, the outermost loops run one by one."""
+from wia_compiler.reference.tile_leaf import Memory, TileError
+from wia_compiler.reference.tile_nest import allocate, run_nest
 
 
 def run_tile_module(module: ModuleOp, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
@@ -32,43 +29,82 @@ def run_tile_module(module: ModuleOp, inputs: Sequence[Array], outputs: Sequence
     ``inputs`` and ``outputs`` have the shapes and strides of its parameters; unsigned and signed
     bytes are both ``i8`` there.
     """
-    functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
-    (host,) = (op for op in functions.values() if "wia.host" in op.attributes)
-    values: dict[SSAValue, Memory] = {}
-    arguments = host.body.block.args
-    written = [True] * len(inputs) + [False] * len(outputs)
-    for argument, array, known in zip(arguments, (*inputs, *outputs), written, strict=True):
-        values[argument] = _memory_of(array, cast("MemRefType[Attribute]", argument.type), known)
-    for op in host.body.block.ops:
+    _Host(module).run(inputs, outputs, counted=False)
+
+
+def count_reads(module: ModuleOp, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
+    """Run a module, and how often each element of each input was read from main memory.
+
+    An element that a leaf needs for several of its points (a row of a matrix product's tile) is
+    read once for them. Inputs are in C order.
+    """
+    return _Host(module).run(inputs, outputs, counted=True)
+
+
+class _Host:
+    """One run of a module: its host function walks its blocks and calls nests."""
+
+    def __init__(self, module: ModuleOp):
+        self.functions = {op.sym_name.data: op for op in module.ops if isinstance(op, func.FuncOp)}
+        (self.host,) = (op for op in self.functions.values() if "wia.host" in op.attributes)
+        self.values: dict[SSAValue, Memory] = {}
+        self.conditions: dict[SSAValue, bool] = {}
+
+    def run(
+        self, inputs: Sequence[Array], outputs: Sequence[Array], *, counted: bool
+    ) -> list[Array]:
+        """Run the host function; the counters of the inputs, none where nothing is counted."""
+        arguments = self.host.body.blocks[0].args
+        arrays = (*inputs, *outputs)
+        counters: list[Array] = []
+        for number, (argument, array) in enumerate(zip(arguments, arrays, strict=True)):
+            is_input = number < len(inputs)
+            memory = _memory_of(array, cast("MemRefType[Attribute]", argument.type), is_input)
+            if counted and is_input:
+                if not array.flags.c_contiguous:
+                    raise TileError("reads are counted of inputs in C order")
+                counters.append(np.zeros(array.shape, np.int64))
+                memory = replace(memory, reads=counters[-1])
+            self.values[argument] = memory
+        block: Block | None = self.host.body.blocks[0]
+        while block is not None:
+            block = self._block(block)
+        for number, argument in enumerate(arguments[len(inputs) :]):
+            if not self.values[argument].written.all():
+                raise TileError(f"output {number} is not written everywhere")
+        return counters
+
+    def _block(self, block: Block) -> Block | None:
+        """Run a block; the one that follows."""
+        for op in block.ops:
+            match op:
+                case cf.BranchOp():
+                    return op.successor
+                case cf.ConditionalBranchOp():
+                    return op.then_block if self.conditions[op.cond] else op.else_block
+                case func.ReturnOp():
+                    return None
+                case _:
+                    self._op(op)
+        raise TileError("a block of a host function ends with a branch or func.return")
+
+    def _op(self, op: Operation) -> None:
+        values = self.values
         match op:
             case memref.AllocOp():
                 values[op.memref] = allocate(op.memref.type, ())
             case memref.ReinterpretCastOp():
                 values[op.result] = _reinterpreted(values[op.source], op)
+            case memref.LoadOp():
+                memory = values[op.memref]
+                if not memory.written.all():
+                    raise TileError("a condition is read before it is written")
+                self.conditions[op.res] = bool(memory.data[()])
             case func.CallOp():
-                nest = functions[op.callee.string_value()]
+                nest = self.functions[op.callee.string_value()]
                 run_nest(nest, [values[operand] for operand in op.operands])
-            case func.ReturnOp():
-                break
             case _:
                 raise TileError(f"a host function cannot hold {op.name}")
-    for number, argument in enumerate(arguments[len(inputs) :]):
-        if not values[argument].written.all():
-            raise TileError(f"output {number} is not written everywhere")
-
-
-def run_nest(nest: func.FuncOp, arguments: Sequence[Memory]) -> None:
-    """Run one nest function on memory."""
-    block = nest.body.block
-    values: dict[SSAValue, Memory] = dict(zip(block.args, arguments, strict=True))
-    _Nest(values).run(block, (), {})
-
-
-def allocate(type: MemRefType[Attribute], batch: tuple[int, ...]) -> Memory:
-    """Unwritten memory, one for each point of the loops around it that are taken at once."""
-    shape = (*batch, *type.get_shape())
-    data = np.zeros(shape, numpy_type(type.element_type))
-    return Memory(data, np.zeros(shape, np.bool_), len(batch))
 
 
 def _memory_of(array: Array, type: MemRefType[Attribute], written: bool) -> Memory:
@@ -106,69 +142,5 @@ def _reinterpreted(memory: Memory, op: memref.ReinterpretCastOp) -> Memory:
 
     # Flags of an input are not laid out as its elements are; they are all set.
     flags = np.ones(sizes, np.bool_) if memory.written.all() else seen(memory.written)
-    return Memory(seen(memory.data), flags, 0)
-
-
-@dataclass
-class _Nest:
-    """Loops of one call. ``batch`` is the shape of the loops taken at once, outermost first."""
-
-    values: dict[SSAValue, Memory]
-
-    def run(
-        self, block: Block, batch: tuple[int, ...], ivs: dict[SSAValue, tuple[int | None, Any]]
-    ) -> None:
-        """Run a block; an induction variable is a number, or the place of its loop in ``batch``."""
-        for op in block.ops:
-            match op:
-                case ForOp():
-                    self._loop(op, batch, ivs)
-                case memref.AllocOp():
-                    self.values[op.memref] = allocate(op.memref.type, batch)
-                case ComputeOp():
-                    run_leaf(op, self.values, batch, [_spread(ivs[iv], batch) for iv in op.ivs])
-                case func.ReturnOp():
-                    return
-                case _:
-                    raise TileError(f"a nest cannot hold {op.name}")
-
-    def _loop(
-        self, op: ForOp, batch: tuple[int, ...], ivs: dict[SSAValue, tuple[int | None, Any]]
-    ) -> None:
-        steps = np.arange(op.trip_count) * op.step.value.data
-        block = op.body.block
-        points = int(np.prod([*batch, op.trip_count])) * _points_inside(op)
-        if _is_folded(op) or points > _LARGEST_BATCH:
-            for step in steps:
-                self.run(block, batch, {**ivs, op.induction_variable: (None, int(step))})
-        elif op.trip_count:
-            inside = {**ivs, op.induction_variable: (len(batch), steps)}
-            self.run(block, (*batch, op.trip_count), inside)
-
-
-def _spread(iv: tuple[int | None, Any], batch: tuple[int, ...]) -> Any:
-    """An induction variable's values along its own loop of the batch."""
-    place, values = iv
-    if place is None:
-        return values
-    return values.reshape([-1 if n == place else 1 for n in range(len(batch))])
-
-
-def _is_folded(loop: ForOp) -> bool:
-    """Whether a loop walks an axis that a leaf inside it folds."""
-    axis = loop.axis.data.partition(".")[0]
-    return any(
-        isinstance(op, ComputeOp) and axis in {name.data for name in op.reduce_axes}
-        for op in loop.walk()
-    )
-
-
-def _points_inside(loop: ForOp) -> int:
-    """The most points that one leaf visits in one iteration of a loop."""
-    most = 1
-    for op in loop.body.block.ops:
-        if isinstance(op, ComputeOp):
-            most = max(most, int(np.prod(op.sizes)))
-        elif isinstance(op, ForOp):
-            most = max(most, op.trip_count * _points_inside(op))
-    return most
+    reads = None if memory.reads is None else seen(memory.reads)
+    return Memory(seen(memory.data), flags, 0, reads)

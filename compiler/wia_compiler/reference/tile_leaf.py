@@ -24,18 +24,39 @@ class Memory:
     """A memref's elements and which of them were written.
 
     The first ``batch_rank`` axes are the loops around its allocation: each iteration has its own.
+    ``reads`` counts how often each element was read, where that is asked for.
     """
 
     data: Array
     written: Array
     batch_rank: int
+    reads: Array | None = None
+
+    def count(self, index: Sequence[Array], active: Array) -> None:
+        """Count one read of each element at ``index`` where ``active``."""
+        if self.reads is None:
+            return
+        places = [np.asarray(each) for each in index]
+        shape = np.broadcast_shapes((1,) * active.ndim, *(place.shape for place in places))
+        # What many points need of one element is read once for them.
+        spread = tuple(axis for axis, size in enumerate(shape) if size == 1)
+        live = np.broadcast_to(active.any(axis=spread, keepdims=True), shape)
+        where = tuple(np.broadcast_to(place, shape)[live] for place in places)
+        np.add.at(self.reads, where, 1)
 
 
 def run_leaf(
-    leaf: ComputeOp, values: Mapping[SSAValue, Memory], batch: tuple[int, ...], ivs: Sequence[Any]
+    leaf: ComputeOp,
+    values: Mapping[SSAValue, Memory],
+    batch: tuple[int, ...],
+    ivs: Sequence[Any],
+    active: Array | None = None,
 ) -> None:
-    """Read, compute and write every point of a leaf for every instance of the batch."""
-    _Leaf(leaf, values, batch, ivs).run()
+    """Read, compute and write every point of a leaf for every instance of the batch.
+
+    ``active`` says which instances run it: an array over the batch.
+    """
+    _Leaf(leaf, values, batch, ivs, active).run()
 
 
 class _Leaf:
@@ -45,6 +66,7 @@ class _Leaf:
         values: Mapping[SSAValue, Memory],
         batch: tuple[int, ...],
         ivs: Sequence[Any],
+        active: Array | None,
     ):
         self.leaf = leaf
         self.values = values
@@ -57,6 +79,8 @@ class _Leaf:
         ]
         self.symbols = [np.asarray(iv).reshape((*np.shape(iv), *(1,) * rank)) for iv in ivs]
         self.active = np.ones((1,) * len(self.grid), np.bool_)
+        if active is not None:
+            self.active = active.reshape((*active.shape, *(1,) * rank))
         for expression, limit in zip(leaf.bounds.data.results, leaf.limit_values, strict=True):
             value = np.asarray(expression.eval(self.dims, self.symbols))  # pyright: ignore[reportArgumentType]
             self.active = self.active & (value >= 0) & (value < limit)
@@ -98,6 +122,7 @@ class _Leaf:
             raise TileError(
                 f"input {number} of a {leaf.kind.data} leaf is read before it is written"
             )
+        memory.count(safe, inside & self.active)
         return np.where(inside, memory.data[safe], np.zeros((), memory.data.dtype))
 
     def _fold(self, arguments: Sequence[Array]) -> None:

@@ -78,9 +78,14 @@ def workspace_bytes(module: ModuleOp) -> int:
 
 
 def _lower_loops(block: Block) -> None:
+    """Lower the tile loops of a block; those inside of point code too, which stays as it is."""
     for op in list(block.ops):
         if isinstance(op, tile.ForOp):
             _lower_loop(op)
+            continue
+        for region in op.regions:
+            for inner in region.blocks:
+                _lower_loops(inner)
 
 
 def _lower_loop(op: tile.ForOp) -> None:
@@ -121,7 +126,7 @@ def _move_large_buffers(function: func.FuncOp) -> list[MemRefType[Attribute]]:
     moved: list[MemRefType[Attribute]] = []
     used = 0
     for op in list(function.walk()):
-        if not isinstance(op, memref.AllocOp):
+        if not isinstance(op, memref.AllocOp | memref.AllocaOp):
             continue
         type_ = op.memref.type
         size = num_elements(type_) * size_bytes(type_.element_type)

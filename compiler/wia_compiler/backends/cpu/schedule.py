@@ -23,6 +23,7 @@ from wia_compiler.backends.cpu.schedule_contraction import (
 from wia_compiler.backends.cpu.vector_plan import element_bytes, runs_along_lanes
 from wia_compiler.base.record import Decision, Level
 from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.tile_rewrites import (
     IllegalRewrite,
@@ -70,6 +71,8 @@ class SchedulePass:
 
     def _schedule(self, nest: func.FuncOp) -> tuple[str, Numbers]:
         """What was done and its numbers; an empty text where nothing was."""
+        if holds_point_code(nest):
+            raise IllegalRewrite("its loops run as they are written: it holds more than leaves")
         shared = share_values(nest, "register", MOST_SHARED)
         for leaf in leaves_of(nest):
             if leaf.kind.data in ("contract", "window"):

@@ -13,7 +13,10 @@ from wia_compiler.backends.gpu.launch import BLOCK_SIZE, MIN_BLOCKS
 from wia_compiler.backends.gpu.schedule_contraction import schedule_contraction
 from wia_compiler.backends.gpu.schedule_elementwise import schedule_elementwise
 from wia_compiler.backends.gpu.schedule_rows import schedule_rows
+from wia_compiler.base.errors import Diagnostic, TargetError
 from wia_compiler.base.record import Decision, Level
+from wia_compiler.dialects.location import spans_of
+from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.tile_rewrites import leaves_of
 
@@ -36,6 +39,7 @@ class SchedulePass:
         for op in module.body.block.ops:
             if not isinstance(op, FuncOp) or "wia.nest" not in op.attributes:
                 continue
+            _refuse_point_code(op, context)
             subjects = tuple(filter(None, (context.id_of(op),)))
             decision = schedule_nest(op, self.architecture)
             context.decisions.append(replace(decision, subjects=subjects))
@@ -55,3 +59,14 @@ def schedule_nest(nest: FuncOp, architecture: Architecture) -> Decision:
         nest.attributes[MIN_BLOCKS] = IntegerAttr(chosen.min_blocks, i64)
     numbers = {"threads": chosen.threads, **chosen.numbers}
     return Decision("schedule", nest.sym_name.data, True, chosen.reason, numbers)
+
+
+def _refuse_point_code(nest: FuncOp, context: PassContext) -> None:
+    """Raise ``TargetError`` for a nest whose loops are not dealt out here: it has no leaves."""
+    if not holds_point_code(nest):
+        return
+    span = next(iter(spans_of(nest)), None)
+    name = nest.sym_name.data
+    message = f"a gpu cannot run {name} yet: its loops compute point by point, not in leaves"
+    hint = 'build this kernel for "cpu", or keep that op in a kernel of its own'
+    raise TargetError(Diagnostic(message, span, hint, context.source).render())

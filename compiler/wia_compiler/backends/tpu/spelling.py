@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from wia_compiler.base.errors import Diagnostic, TargetError
 from wia_compiler.dialects.location import spans_of
 from wia_compiler.dialects.tile import ComputeOp, YieldOp
+from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.framework import PassContext
 
 SPEAKS = (
@@ -64,6 +65,8 @@ def element_name(context: PassContext, value: SSAValue, op: Operation) -> str:
 
 def check_nest(context: PassContext, nest: Operation) -> None:
     """Refuse a nest with anything in it that the machine cannot spell."""
+    if holds_point_code(nest):
+        refuse(context, [nest], "tpu:spec cannot spell loops that compute point by point")
     for op in nest.walk():
         if isinstance(op, ComputeOp):
             _check_leaf(context, op)
