@@ -51,22 +51,15 @@ ALIASES: dict[str, str] = {"minimum": "min", "maximum": "max"}
 
 PLANNED = frozenset(
     {
-        "argmax",
-        "argmin",
         "attention",
         "avg_pool",
         "batch_norm",
-        "concat",
         "cross_entropy",
         "dequantize",
         "fake_quantize",
-        "gather",
-        "iota",
         "max_pool",
         "one_hot",
-        "pad",
         "quantize",
-        "slice",
     }
 )
 """Ops of the language that cannot be called yet."""

@@ -123,6 +123,8 @@ class _Inference:
         op.erase()
 
     def _visit_tensor_op(self, op: TensorOp) -> None:
+        if not op.arguments:
+            return self._infer(op)
         names = op.given
         dtypes: dict[str, DType | None] = {}
         for name, value in zip(names, op.arguments, strict=True):
@@ -131,14 +133,12 @@ class _Inference:
             elif value in self.specs:
                 dtypes[name] = self.specs[value].dtype
             else:
-                return
+                return None
         if op.declaration.name == "cast" and dtypes["input"] is None:
-            self._visit_cast_of_literal(op)
-            return
+            return self._visit_cast_of_literal(op)
         dtype = literal_dtype(op.declaration, dtypes)
         if dtype is None:
-            self.literals.add(op)
-            return
+            return self.literals.add(op)
         partner = next(
             self.specs[value].label
             for name, value in zip(names, op.arguments, strict=True)
@@ -148,10 +148,10 @@ class _Inference:
             if value in self.literals:
                 typed = self.literals.materialize(value, dtype, partner)
                 if typed is None:
-                    return
+                    return None
                 self._note_materialized(typed)
                 op.operands[index] = typed
-        self._infer(op)
+        return self._infer(op)
 
     def _visit_cast_of_literal(self, op: TensorOp) -> None:
         dtype = DTYPES.get(str(op.values["dtype"]))

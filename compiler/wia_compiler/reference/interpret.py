@@ -126,8 +126,7 @@ def _declared(value: Value, dtype: DType | None) -> Value:
 
 def _tensor_op(op: TensorOp, operands: Sequence[Value]) -> Value:
     declaration, attributes = op.declaration, op.values
-    names = op.given if op.given else tuple(p.name for p in declaration.tensor_parameters)
-    by_name = dict(zip(names, operands, strict=True))
+    by_name = dict(zip(op.given, operands, strict=True))
 
     def compute(dtype: DType) -> Array:
         arrays = {
@@ -136,6 +135,8 @@ def _tensor_op(op: TensorOp, operands: Sequence[Value]) -> Value:
         }
         return evaluate(declaration.name, arrays, attributes)
 
+    if not by_name:
+        return evaluate(declaration.name, {}, attributes)
     if declaration.name == "cast" and isinstance(by_name["input"], Literal):
         return by_name["input"].materialize(DTYPES[str(attributes["dtype"])])
     dtypes = {

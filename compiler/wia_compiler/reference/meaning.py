@@ -10,14 +10,18 @@ from wia_compiler.dialects.wia.declaration import Attributes
 from wia_compiler.reference.contractions import CONTRACTION_MEANING
 from wia_compiler.reference.elementwise import ELEMENTWISE_MEANING, Meaning
 from wia_compiler.reference.movement import MOVEMENT_MEANING
+from wia_compiler.reference.placement import PLACEMENT_MEANING
 from wia_compiler.reference.reductions import REDUCTION_MEANING
 from wia_compiler.reference.rounding import Array
+from wia_compiler.reference.scans import SCAN_MEANING
 
 MEANING: dict[str, Meaning] = {
     **ELEMENTWISE_MEANING,
     **REDUCTION_MEANING,
     **CONTRACTION_MEANING,
     **MOVEMENT_MEANING,
+    **PLACEMENT_MEANING,
+    **SCAN_MEANING,
 }
 
 

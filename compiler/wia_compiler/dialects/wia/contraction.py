@@ -119,6 +119,7 @@ CONTRACTION: tuple[OpDeclaration, ...] = (
         "Matrix product as torch.matmul: leading axes are batches and broadcast; f16 and bf16 "
         "accumulate in f32 and round once, integers wrap.",
         "@",
+        access="contraction",
     ),
     OpDeclaration(
         "conv2d",
@@ -136,5 +137,6 @@ CONTRACTION: tuple[OpDeclaration, ...] = (
         _conv2d_flops,
         "2-D cross-correlation of N×C×H×W with F×(C/groups)×R×S, zero padding; f16 and bf16 "
         "accumulate in f32 and round once; bias is then added as by `+`.",
+        access="contraction",
     ),
 )

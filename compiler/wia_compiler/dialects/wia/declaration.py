@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Literal
 
@@ -11,6 +11,7 @@ from wia_compiler.base.record import Family
 from wia_compiler.dialects.types import TensorSpec, Value
 
 ParameterKind = Literal["tensor", "tensors", "optional_tensor", "attribute"]
+Access = Literal["pointwise", "view", "rows", "contraction", "free"]
 
 
 class Required(Enum):
@@ -39,10 +40,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Operands:
-    """The tensor operands of one call by parameter name; absent optional ones are missing."""
+    """The tensor operands of one call by parameter name; absent optional ones are missing.
+
+    Those of a ``tensors`` parameter are ``tensors.0``, ``tensors.1`` … in order.
+    """
 
     by_name: Mapping[str, TensorSpec]
-    rest: tuple[TensorSpec, ...] = ()
 
     def __getitem__(self, name: str) -> TensorSpec:
         return self.by_name[name]
@@ -54,12 +57,20 @@ class Operands:
     @property
     def all(self) -> tuple[TensorSpec, ...]:
         """Every operand in parameter order."""
-        return (*self.by_name.values(), *self.rest)
+        return tuple(self.by_name.values())
 
 
 Attributes = Mapping[str, Value]
 Infer = Callable[[Operands, Attributes], TensorSpec]
 Flops = Callable[[Operands, Attributes, TensorSpec], int]
+
+
+@dataclass(frozen=True)
+class Example:
+    """One call of an op in the language, over inputs that the documentation prints with it."""
+
+    call: str
+    inputs: tuple[tuple[str, object], ...]
 
 
 class InferenceError(Exception):
@@ -82,7 +93,16 @@ class OpDeclaration:
     ``operator`` is how the language also spells it (``+``). ``literal_operands`` are parameters
     that may be a number literal, which then takes the dtype of the other operands. ``primitive``
     ops are those that the mid level can express; the others are decomposed into them. ``flops``
-    counts floating-point or integer operations, with the convention in its family's file.
+    counts floating-point or integer operations, with the convention in its family's file;
+    ``read_bytes`` what is read of the operands, where that is not all of them once.
+
+    ``access`` says how an element of the result depends on the operands: ``pointwise`` on the
+    elements at the same place (NumPy's broadcasting), ``view`` on one element at an affine index,
+    ``rows`` on the row along the axes ``dim`` that holds it, ``contraction`` as a matrix product
+    or a convolution, ``free`` in a way of its own. Fusion and nests go by it.
+
+    ``rule`` says in words what shapes and dtypes it takes and gives, ``numerics`` how it rounds
+    and what it makes of special values, where its ``doc`` does not.
     """
 
     name: str
@@ -94,6 +114,11 @@ class OpDeclaration:
     operator: str | None = None
     literal_operands: tuple[str, ...] = ()
     primitive: bool = True
+    access: Access = "pointwise"
+    read_bytes: Flops | None = None
+    rule: str = ""
+    numerics: str = ""
+    example: Example | None = None
 
     @property
     def tensor_parameters(self) -> tuple[Parameter, ...]:
@@ -114,5 +139,21 @@ class OpDeclaration:
 
     def operands(self, names: Sequence[str], specs: Sequence[TensorSpec]) -> Operands:
         """Operands by parameter name, given which parameters were passed, in order."""
-        by_name = dict(zip(names, specs, strict=False))
-        return Operands(by_name, tuple(specs[len(names) :]))
+        return Operands(dict(zip(names, specs, strict=True)))
+
+    def moved_bytes(self, operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
+        """Bytes that one execution must read and write: what it reads of each operand, once."""
+        read = self.read_bytes or _all_operands
+        return read(operands, attributes, result) + result.size_bytes
+
+    def with_example(self, call: str, **inputs: object) -> OpDeclaration:
+        """The declaration with a worked example: ``with_example("relu(x)", x=[-1.0, 2.0])``.
+
+        An input is a number or nested lists of numbers, i32 for whole numbers, f32 for others and
+        bool for bools, or a pair of a dtype's name and those.
+        """
+        return replace(self, example=Example(call, tuple(inputs.items())))
+
+
+def _all_operands(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
+    return sum(spec.size_bytes for spec in operands.all)

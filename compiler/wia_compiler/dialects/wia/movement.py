@@ -17,11 +17,13 @@ from wia_compiler.dialects.wia.declaration import (
 from wia_compiler.dialects.wia.rules import describe, normalize_axis
 
 
-def _free(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
+def free(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
+    """The FLOPs of an op that computes nothing."""
     return 0
 
 
-def _sizes(value: Value, name: str) -> tuple[int, ...]:
+def whole_numbers(value: Value, name: str) -> tuple[int, ...]:
+    """The whole numbers that an attribute lists; one alone is a list of one."""
     items = value if isinstance(value, tuple) else (value,)
     sizes = tuple(item for item in items if isinstance(item, int) and not isinstance(item, bool))
     if len(sizes) != len(items):
@@ -31,7 +33,7 @@ def _sizes(value: Value, name: str) -> tuple[int, ...]:
 
 def _infer_reshape(operands: Operands, attributes: Attributes) -> TensorSpec:
     operand = operands["input"]
-    sizes = _sizes(attributes["shape"], "shape")
+    sizes = whole_numbers(attributes["shape"], "shape")
     unknown = sizes.count(-1)
     known = math.prod(size for size in sizes if size != -1)
     if unknown > 1 or any(size < -1 for size in sizes):
@@ -76,7 +78,9 @@ def _infer_transpose(operands: Operands, attributes: Attributes) -> TensorSpec:
 
 def _infer_permute(operands: Operands, attributes: Attributes) -> TensorSpec:
     operand = operands["input"]
-    axes = tuple(normalize_axis(axis, operand) for axis in _sizes(attributes["dims"], "dims"))
+    axes = tuple(
+        normalize_axis(axis, operand) for axis in whole_numbers(attributes["dims"], "dims")
+    )
     if sorted(axes) != list(range(operand.rank)):
         raise InferenceError(
             f"dims {list(axes)} is not an order of the axes of {describe(operand)}"
@@ -86,7 +90,7 @@ def _infer_permute(operands: Operands, attributes: Attributes) -> TensorSpec:
 
 def _infer_broadcast(operands: Operands, attributes: Attributes) -> TensorSpec:
     operand = operands["input"]
-    sizes = _sizes(attributes["shape"], "shape")
+    sizes = whole_numbers(attributes["shape"], "shape")
     padded = (1,) * (len(sizes) - operand.rank) + operand.shape
     fits = len(sizes) >= operand.rank and all(
         old in (1, new) for old, new in zip(padded, sizes, strict=True)
@@ -103,7 +107,9 @@ def _move(
     name: str, doc: str, infer: Infer, *attributes: Parameter, primitive: bool = True
 ) -> OpDeclaration:
     parameters = (Parameter("input"), *attributes)
-    return OpDeclaration(name, "movement", parameters, infer, _free, doc, primitive=primitive)
+    return OpDeclaration(
+        name, "movement", parameters, infer, free, doc, primitive=primitive, access="view"
+    )
 
 
 MOVEMENT: tuple[OpDeclaration, ...] = (

@@ -58,11 +58,25 @@ from wia_compiler.dialects.wia.declaration import (
     Operands,
 )
 from wia_compiler.dialects.wia.elementwise import ELEMENTWISE
+from wia_compiler.dialects.wia.indexing import INDEXING
 from wia_compiler.dialects.wia.movement import MOVEMENT
+from wia_compiler.dialects.wia.placement import PLACEMENT
 from wia_compiler.dialects.wia.reduction import REDUCTION
+from wia_compiler.dialects.wia.scans import SCANS
+from wia_compiler.dialects.wia.windows import WINDOWS
 
 DECLARATIONS: dict[str, OpDeclaration] = {
-    row.name: row for row in (*ELEMENTWISE, *REDUCTION, *CONTRACTION, *MOVEMENT)
+    row.name: row
+    for row in (
+        *ELEMENTWISE,
+        *REDUCTION,
+        *SCANS,
+        *WINDOWS,
+        *CONTRACTION,
+        *MOVEMENT,
+        *PLACEMENT,
+        *INDEXING,
+    )
 }
 GIVEN = "given"
 """Attribute that lists which tensor parameters an op with optional ones was given."""
@@ -112,11 +126,17 @@ class TensorOp(IRDLOperation):
 
     @property
     def given(self) -> tuple[str, ...]:
-        """The tensor parameters that were passed, in order."""
+        """The name of each operand: tensor parameters that were passed, in order.
+
+        Those of a ``tensors`` parameter are numbered: ``tensors.0``, ``tensors.1`` …
+        """
         given = self.attributes.get(GIVEN)
         if given is not None:
             return tuple(str(name) for name in cast(tuple[Value, ...], from_attribute(given)))
-        return tuple(p.name for p in self.declaration.tensor_parameters if p.kind == "tensor")
+        parameters = self.declaration.tensor_parameters
+        if parameters and parameters[-1].kind == "tensors":
+            return tuple(f"{parameters[-1].name}.{n}" for n in range(len(self.arguments)))
+        return tuple(p.name for p in parameters if p.kind == "tensor")
 
     @property
     def values(self) -> dict[str, Value]:
@@ -154,6 +174,11 @@ class TensorOp(IRDLOperation):
         """Operations one execution performs, by the convention of the op's family."""
         return self.declaration.flops(self.operand_specs, self.values, self.result_spec)
 
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes that one execution must read and write, were it a kernel of its own."""
+        return self.declaration.moved_bytes(self.operand_specs, self.values, self.result_spec)
+
     def verify_(self) -> None:
         if not self.is_specialized:
             return
@@ -189,14 +214,18 @@ def make_op(
     """An op of the dialect with defaults filled in and its result type inferred.
 
     ``operands`` is a mapping by parameter name where the op has optional ones, else a sequence.
-    The result is ``!wia.tensor`` as long as an operand is not specialised; otherwise
+    Those of a ``tensors`` parameter are a sequence, or named ``tensors.0``, ``tensors.1`` … The
+    result is ``!wia.tensor`` as long as an operand is not specialised; otherwise
     ``InferenceError`` is raised where the rule of the op refuses the operands.
     """
     declaration = DECLARATIONS[name]
+    parameters = declaration.tensor_parameters
+    names = [parameter.name for parameter in parameters]
+    if parameters and parameters[-1].kind == "tensors":
+        names = [f"{names[-1]}.{n}" for n in range(len(operands))]
     if not isinstance(operands, Mapping):
-        names = [parameter.name for parameter in declaration.tensor_parameters]
         operands = dict(zip(names, operands, strict=False))
-    ordered = [p.name for p in declaration.tensor_parameters if p.name in operands]
+    ordered = [each for each in names if each in operands]
     given = dict(attributes or {})
     values: dict[str, Attribute] = {}
     for parameter in declaration.attribute_parameters:

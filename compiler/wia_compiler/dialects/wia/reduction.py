@@ -39,7 +39,9 @@ def _reduce(name: str, doc: str, *, floats: bool = False, primitive: bool = True
         return operands["input"].num_elements
 
     parameters = (Parameter("input"), _AXES, _KEEP)
-    return OpDeclaration(name, "reduction", parameters, infer, flops, doc, primitive=primitive)
+    return OpDeclaration(
+        name, "reduction", parameters, infer, flops, doc, primitive=primitive, access="rows"
+    )
 
 
 def reduced_shape(spec: TensorSpec, axes: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:
@@ -115,6 +117,7 @@ REDUCTION: tuple[OpDeclaration, ...] = (
         _passes(5),
         "exp(x - max) / sum(exp(x - max)) along an axis, carried in f32 (f64 for f64).",
         primitive=False,
+        access="rows",
     ),
     OpDeclaration(
         "layer_norm",
@@ -131,6 +134,7 @@ REDUCTION: tuple[OpDeclaration, ...] = (
         "(x - mean) / sqrt(variance + eps) * weight + bias over the trailing axes, carried in f32 "
         "(f64 for f64); the variance is the biased one.",
         primitive=False,
+        access="rows",
     ),
     OpDeclaration(
         "rms_norm",
@@ -146,5 +150,6 @@ REDUCTION: tuple[OpDeclaration, ...] = (
         "x / sqrt(mean(x^2) + eps) * weight over the trailing axes, carried in f32 (f64 for f64); "
         "eps left out is the machine epsilon of the dtype.",
         primitive=False,
+        access="rows",
     ),
 )

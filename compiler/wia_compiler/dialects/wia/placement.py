@@ -1,0 +1,278 @@
+"""Ops that cut arrays, put them side by side, surround them, or count positions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wia_compiler.base.dtypes import DTYPES
+from wia_compiler.dialects.types import TensorSpec, Value
+from wia_compiler.dialects.wia.declaration import (
+    REQUIRED,
+    Attributes,
+    InferenceError,
+    OpDeclaration,
+    Operands,
+    Parameter,
+)
+from wia_compiler.dialects.wia.literals import literal_fault
+from wia_compiler.dialects.wia.movement import free, whole_numbers
+from wia_compiler.dialects.wia.rules import describe, normalize_axis, same_dtype
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What ``slice`` takes of one axis: ``size`` elements from ``start``, ``step`` apart.
+
+    ``step`` may be negative; an empty cut starts at 0.
+    """
+
+    start: int
+    step: int
+    size: int
+
+
+def cuts_of(spec: TensorSpec, attributes: Attributes) -> tuple[Cut, ...]:
+    """The cut of each axis of ``slice``'s operand, by the rules of Python's slices.
+
+    Axes that the attributes do not reach are taken whole.
+    """
+    columns = [_column(attributes[name], name, spec) for name in ("starts", "stops", "steps")]
+    cuts: list[Cut] = []
+    for start, stop, step, size in zip(*columns, spec.shape, strict=True):
+        if step == 0:
+            raise InferenceError("a slice's step cannot be 0", "write 1 to take every element")
+        first, last, stride = slice(start, stop, step).indices(size)
+        count = len(range(first, last, stride))
+        cuts.append(Cut(first if count else 0, stride, count))
+    return tuple(cuts)
+
+
+def _column(value: Value, name: str, spec: TensorSpec) -> list[int | None]:
+    """One entry for each axis: a whole number, or ``None`` where the axis is not bounded."""
+    if value is None:
+        return [None] * spec.rank
+    items = value if isinstance(value, tuple) else (value,)
+    if len(items) > spec.rank:
+        raise InferenceError(
+            f"{name} {list(items)} has {len(items)} entries, {describe(spec)} has {spec.rank} axes",
+            "give at most one entry for each axis",
+        )
+    column: list[int | None] = []
+    for item in items:
+        if item is not None and (not isinstance(item, int) or isinstance(item, bool)):
+            raise InferenceError(f"{name} takes whole numbers or none, found {item!r}")
+        column.append(item)
+    return column + [None] * (spec.rank - len(items))
+
+
+def _infer_slice(operands: Operands, attributes: Attributes) -> TensorSpec:
+    operand = operands["input"]
+    return TensorSpec(tuple(cut.size for cut in cuts_of(operand, attributes)), operand.dtype)
+
+
+@dataclass(frozen=True)
+class Margin:
+    """What ``pad`` adds to one axis: elements before, after, and between each two.
+
+    Negative ``before`` and ``after`` take elements away instead.
+    """
+
+    before: int
+    after: int
+    between: int
+
+    def padded(self, size: int) -> int:
+        """The size of an axis of ``size`` elements with this margin."""
+        return self.before + size + self.between * max(size - 1, 0) + self.after
+
+
+PAD_MODES = ("constant", "reflect", "replicate", "circular")
+
+
+def margins_of(spec: TensorSpec, attributes: Attributes) -> tuple[Margin, ...]:
+    """The margin of each axis of ``pad``'s operand, in the order of its axes.
+
+    ``pad`` lists pairs from the last axis backwards, as PyTorch does; ``interior`` too, one each.
+    """
+    ends = whole_numbers(attributes["pad"], "pad")
+    if len(ends) % 2 or len(ends) > 2 * spec.rank:
+        raise InferenceError(
+            f"pad {list(ends)} has {len(ends)} entries, {describe(spec)} has {spec.rank} axes",
+            "give a pair (before, after) for each axis, the last axis first",
+        )
+    interior = attributes["interior"]
+    between = whole_numbers(interior, "interior") if isinstance(interior, tuple) else ()
+    if isinstance(interior, int):
+        between = (interior,) * (len(ends) // 2)
+    if len(between) > spec.rank or any(each < 0 for each in between):
+        raise InferenceError(
+            f"interior {list(between)} does not fit {describe(spec)}",
+            "give a count from 0 for each axis, the last axis first",
+        )
+    befores, afters = _backwards(ends[::2], spec), _backwards(ends[1::2], spec)
+    rows = zip(befores, afters, _backwards(between, spec), strict=True)
+    return tuple(Margin(*row) for row in rows)
+
+
+def _backwards(values: Sequence[int], spec: TensorSpec) -> list[int]:
+    return [0] * (spec.rank - len(values)) + list(reversed(values))
+
+
+def _infer_pad(operands: Operands, attributes: Attributes) -> TensorSpec:
+    operand = operands["input"]
+    margins = margins_of(operand, attributes)
+    mode, value = attributes["mode"], attributes["value"]
+    if mode not in PAD_MODES:
+        expected = ", ".join(repr(each) for each in PAD_MODES)
+        raise InferenceError(f"pad has no mode={mode!r}", f"expected one of {expected}")
+    if not isinstance(value, int | float):
+        raise InferenceError(f"pad's value is a number, found {value!r}")
+    number = bool(value) if operand.dtype.kind == "bool" and value in (0, 1) else value
+    fault = literal_fault(number, operand.dtype)
+    if fault is not None and mode == "constant":
+        raise InferenceError(f"pad's value: {fault[0]}, the dtype of {describe(operand)}", fault[1])
+    for axis, (margin, size) in enumerate(zip(margins, operand.shape, strict=True)):
+        _check_margin(axis, margin, operand, str(mode))
+        if margin.padded(size) < 0:
+            raise InferenceError(
+                f"pad takes {-margin.before - margin.after} of {size} elements of axis {axis} of "
+                f"{describe(operand)}",
+                "take away at most as many as there are",
+            )
+    sizes = (m.padded(size) for m, size in zip(margins, operand.shape, strict=True))
+    return TensorSpec(tuple(sizes), operand.dtype)
+
+
+def _check_margin(axis: int, margin: Margin, operand: TensorSpec, mode: str) -> None:
+    if mode == "constant":
+        return
+    if margin.between:
+        raise InferenceError(f"pad mode={mode!r} has no interior", "use mode='constant'")
+    size, widest = operand.shape[axis], max(margin.before, margin.after)
+    limit = {"reflect": size - 1, "circular": size, "replicate": math.inf if size else 0}[mode]
+    if min(margin.before, margin.after) < 0 or widest > limit:
+        raise InferenceError(
+            f"pad mode={mode!r} cannot add {margin.before} and {margin.after} elements to axis "
+            f"{axis} of {describe(operand)}",
+            f"each side takes 0 to {limit} there",
+        )
+
+
+def is_plain_pad(spec: TensorSpec, attributes: Attributes) -> bool:
+    """Whether a ``pad`` only adds constants, which is the form that the mid level has."""
+    margins = margins_of(spec, attributes)
+    return attributes["mode"] == "constant" and all(min(m.before, m.after) >= 0 for m in margins)
+
+
+def _infer_concat(operands: Operands, attributes: Attributes) -> TensorSpec:
+    specs = operands.all
+    if not specs:
+        raise InferenceError("concat needs at least one tensor", "write concat([a, b], dim=0)")
+    first = specs[0]
+    axis = normalize_axis(attributes["dim"], first)
+    for spec in specs[1:]:
+        others = [n for n in range(first.rank) if n != axis]
+        if spec.rank != first.rank or any(spec.shape[n] != first.shape[n] for n in others):
+            raise InferenceError(
+                f"concat along axis {axis}: {describe(first)} and {describe(spec)} differ beside it",
+                "all sizes but that of the axis must be equal",
+            )
+    total = sum(spec.shape[axis] for spec in specs)
+    shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
+    return TensorSpec(shape, same_dtype(specs))
+
+
+def _infer_iota(operands: Operands, attributes: Attributes) -> TensorSpec:
+    like, size = operands.get("like"), attributes["size"]
+    if (like is None) == (size is None):
+        raise InferenceError(
+            "iota takes either a size or a tensor of the size", "e.g. iota(16) or iota(like=x)"
+        )
+    shape = like.shape if like is not None else whole_numbers(size, "size")
+    if any(each < 0 for each in shape):
+        raise InferenceError(f"iota has no size {list(shape)}", "sizes start at 0")
+    dtype = DTYPES.get(str(attributes["dtype"]))
+    if dtype is None or dtype.kind == "bool":
+        raise InferenceError(
+            f"iota counts in a number type, found {attributes['dtype']!r}", "e.g. dtype=i64"
+        )
+    spec = TensorSpec(shape, dtype)
+    normalize_axis(attributes["dim"], spec)
+    return spec
+
+
+def _read_result(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
+    return result.size_bytes
+
+
+def _read_nothing(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
+    return 0
+
+
+PLACEMENT: tuple[OpDeclaration, ...] = (
+    OpDeclaration(
+        "slice",
+        "movement",
+        (
+            Parameter("input"),
+            Parameter("starts", "attribute", None),
+            Parameter("stops", "attribute", None),
+            Parameter("steps", "attribute", None),
+        ),
+        _infer_slice,
+        free,
+        "Part of each axis, as Python slices it: input[start:stop:step, …]. none leaves a bound "
+        "out, negative ones count from the end, bounds beyond the end are cut to it, a negative "
+        "step goes backwards; axes that are not listed are taken whole.",
+        access="view",
+        read_bytes=_read_result,
+        rule="any dtype; each axis has as many elements as Python's range(start, stop, step)",
+    ).with_example("slice(x, starts=[0, 1], stops=[2, -1])", x=[[1, 2, 3, 4], [5, 6, 7, 8]]),
+    OpDeclaration(
+        "pad",
+        "movement",
+        (
+            Parameter("input"),
+            Parameter("pad", "attribute", REQUIRED, aliases=("padding",)),
+            Parameter("mode", "attribute", "constant"),
+            Parameter("value", "attribute", 0),
+            Parameter("interior", "attribute", None),
+        ),
+        _infer_pad,
+        free,
+        "Elements added around an array: pad lists (before, after) of each axis, the last axis "
+        "first; negative counts take elements away. mode is constant, reflect, replicate or "
+        "circular; interior adds that many elements of value between each two.",
+        access="free",
+        rule="any dtype; each axis grows by before + after + interior × (size − 1)",
+    ).with_example("pad(x, [1, 2], value=9)", x=[[1, 2, 3], [4, 5, 6]]),
+    OpDeclaration(
+        "concat",
+        "movement",
+        (Parameter("tensors", "tensors"), Parameter("dim", "attribute", 0, aliases=("axis",))),
+        _infer_concat,
+        free,
+        "Arrays one after another along an axis that they have.",
+        access="free",
+        rule="one dtype, equal sizes but along dim, where they add up",
+    ).with_example("concat([x, y], dim=1)", x=[[1, 2], [3, 4]], y=[[5], [6]]),
+    OpDeclaration(
+        "iota",
+        "movement",
+        (
+            Parameter("size", "attribute", None, aliases=("shape",)),
+            Parameter("like", "optional_tensor", None),
+            Parameter("dim", "attribute", -1, aliases=("axis",)),
+            Parameter("dtype", "attribute", "i64"),
+        ),
+        _infer_iota,
+        free,
+        "The position along an axis, 0, 1, 2 …, in an array of a size or of another's shape.",
+        access="free",
+        read_bytes=_read_nothing,
+        rule="shape size, or that of like; dtype as given",
+        numerics="A position that the dtype cannot hold is converted as by cast from i64.",
+    ).with_example("iota([2, 3], dim=1)"),
+)

@@ -1,0 +1,94 @@
+"""Ops that go along an axis in order: running folds, and where an extreme stands.
+
+FLOP convention: one per element that is read.
+"""
+
+from __future__ import annotations
+
+from wia_compiler.base.dtypes import I64
+from wia_compiler.dialects.types import TensorSpec
+from wia_compiler.dialects.wia.declaration import (
+    Attributes,
+    InferenceError,
+    OpDeclaration,
+    Operands,
+    Parameter,
+)
+from wia_compiler.dialects.wia.reduction import reduced_shape
+from wia_compiler.dialects.wia.rules import describe, normalize_axis, require_number
+
+
+def _per_input(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
+    return operands["input"].num_elements
+
+
+def _position(name: str, doc: str) -> OpDeclaration:
+    def infer(operands: Operands, attributes: Attributes) -> TensorSpec:
+        operand = operands["input"]
+        require_number(operand, name)
+        keep = bool(attributes["keepdim"])
+        if attributes["dim"] is None:
+            axes = tuple(range(operand.rank))
+        else:
+            axes = (normalize_axis(attributes["dim"], operand),)
+        shape = reduced_shape(operand, axes, keep)
+        if any(operand.shape[axis] == 0 for axis in axes):
+            raise InferenceError(
+                f"{name} of no elements is undefined: {describe(operand)}",
+                "the axis must have an element",
+            )
+        return TensorSpec(shape, I64)
+
+    return OpDeclaration(
+        name,
+        "reduction",
+        (
+            Parameter("input"),
+            Parameter("dim", "attribute", None, aliases=("axis",)),
+            Parameter("keepdim", "attribute", False, aliases=("keepdims",)),
+        ),
+        infer,
+        _per_input,
+        doc,
+        access="free",
+        rule="numbers; the shape without dim (or with size 1 there), all axes where dim is none; "
+        "i64",
+        numerics="The first position among equals; the first NaN wins; -0 and +0 are equal.",
+    )
+
+
+def _scan(name: str, doc: str) -> OpDeclaration:
+    def infer(operands: Operands, attributes: Attributes) -> TensorSpec:
+        operand = operands["input"]
+        require_number(operand, name)
+        normalize_axis(attributes["dim"], operand)
+        return TensorSpec(operand.shape, operand.dtype)
+
+    return OpDeclaration(
+        name,
+        "reduction",
+        (Parameter("input"), Parameter("dim", "attribute", aliases=("axis",))),
+        infer,
+        _per_input,
+        doc,
+        access="free",
+        rule="numbers; shape and dtype of input",
+        numerics="Carried in f32 for f16 and bf16, and each element rounded once; integers wrap. "
+        "The order of accumulation is not defined.",
+    )
+
+
+SCANS: tuple[OpDeclaration, ...] = (
+    _position(
+        "argmax", "Position of the largest element along an axis; of all, in row-major order."
+    ).with_example("argmax(x, dim=1)", x=[[1.0, 3.0, 3.0], [7.0, 5.0, 6.0]]),
+    _position(
+        "argmin", "Position of the smallest element along an axis; of all, in row-major order."
+    ).with_example("argmin(x, dim=1)", x=[[1.0, 3.0, 0.5], [5.0, 5.0, 6.0]]),
+    _scan("cumsum", "Sum of the elements up to and with each one along an axis.").with_example(
+        "cumsum(x, dim=0)", x=[1.0, 2.0, 3.0, 4.0]
+    ),
+    _scan("cumprod", "Product of the elements up to and with each one along an axis.").with_example(
+        "cumprod(x, dim=0)", x=[1.0, 2.0, 3.0, 4.0]
+    ),
+)
