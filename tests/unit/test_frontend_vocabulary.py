@@ -17,7 +17,7 @@ GRAMMAR = Path(wia_compiler.frontend.__path__[0], "grammar.lark").read_text("utf
 
 
 def test_keywords_are_those_of_the_grammar() -> None:
-    assert set(re.findall(r'^[A-Z]+: "([a-z]+)"$', GRAMMAR, re.MULTILINE)) == set(
+    assert set(re.findall(r'^[A-Z_]+: "([a-z_]+)"$', GRAMMAR, re.MULTILINE)) == set(
         vocabulary.KEYWORDS
     )
 

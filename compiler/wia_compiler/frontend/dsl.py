@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from wia_compiler.base.errors import CompileError, Diagnostic
 from wia_compiler.base.source import Source, Span
 from wia_compiler.frontend import syntax
+from wia_compiler.frontend.comments import without_line_comments
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -22,15 +24,33 @@ def parse(source: Source) -> syntax.Program:
     from lark.exceptions import UnexpectedInput
 
     parser = _parser()
+    text = without_line_comments(source.text)
     try:
-        kernels = cast("tuple[syntax.Kernel, ...]", cast(Any, parser).parse(source.text))
+        parts = cast("tuple[object, ...]", cast(Any, parser).parse(text))
     except UnexpectedInput:
         from wia_compiler.frontend.recovery import diagnose
 
-        raise CompileError(diagnose(parser, source)) from None
-    if not kernels:
+        raise CompileError(diagnose(parser, source, text)) from None
+    if not parts:
         raise CompileError([_no_kernel(source)])
-    return syntax.Program(source, kernels)
+    return _program(source, parts)
+
+
+def _program(source: Source, parts: Sequence[object]) -> syntax.Program:
+    """What a text holds by its sort; lines outside braces are the func ``snippet``."""
+    from wia_compiler.frontend.line_builder import snippet_of
+
+    functions = [part for part in parts if isinstance(part, syntax.Function)]
+    snippet = snippet_of(parts)
+    if snippet is not None:
+        functions.append(snippet)
+    return syntax.Program(
+        source,
+        tuple(part for part in parts if isinstance(part, syntax.Kernel)),
+        tuple(functions),
+        tuple(part for part in parts if isinstance(part, syntax.Pattern)),
+        tuple(part for part in parts if isinstance(part, syntax.Schedule)),
+    )
 
 
 @functools.cache

@@ -41,6 +41,13 @@ def value_of(node: syntax.Expression, body: Body, depth: int = 0) -> SSAValue | 
             return body.add(ConstantOp(node.value, LiteralType()), node.span).result
         case syntax.Name():
             return _name(node, body)
+        case syntax.Value():
+            body.report(
+                f"'%{node.text}' is a value of the IR notation",
+                node.span,
+                f"in a kernel values are named without '%': {node.text}",
+            )
+            return None
         case syntax.Group():
             return value_of(node.inner, body, depth + 1)
         case syntax.Unary():

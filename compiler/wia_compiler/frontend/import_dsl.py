@@ -38,6 +38,16 @@ def import_program(
     op has a location with its own token and the span of its text.
     """
     problems = Problems(program.source)
+    for each in program.functions:
+        problems.report("'func' is not available yet", each.span)
+    for each in program.patterns:
+        problems.report("'pattern' is not available yet", each.name.span)
+    for each in program.schedules:
+        problems.report(
+            "'schedule' is not available yet",
+            each.kernel.span,
+            "remove the block; every target schedules its kernels by itself",
+        )
     kernels = _by_name(program.kernels, problems)
     signatures = {
         name: signature_of(kernel, _count_returned(kernel), problems)

@@ -1,8 +1,9 @@
 """All syntax errors of a text: after each one, parsing goes on at the next place that makes sense.
 
 The places are those where the grammar starts something anew: the next statement of a block, the
-next parameter, the next kernel. The parser's stack is cut back to a state that can take such a
-start (yacc's panic mode); a missing ``;`` or ``)`` is put in instead, so that nothing is skipped.
+next line of the IR notation, the next parameter, the next kernel or func. The parser's stack is cut
+back to a state that can take such a start (yacc's panic mode); a missing ``;`` or ``)`` is put in
+instead, so that nothing is skipped.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Any, cast
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.parsers.lalr_analysis import Shift
 
 from wia_compiler.base.errors import Diagnostic
 from wia_compiler.base.source import Source
 from wia_compiler.frontend.syntax_errors import describe
-from wia_compiler.frontend.syntax_fault import KERNEL_HEAD, Fault, place
+from wia_compiler.frontend.syntax_fault import HEAD, Fault, place
 
 MOST_ERRORS = 20
 """Errors that are reported of one text; more would hide the first ones."""
@@ -32,21 +34,30 @@ _PARAMETER = re.compile(
 )
 _WORD = re.compile(r"\w+")
 _BRACES = re.compile(r"[}\s]+")
+_LINE_START = r"%[\w.]+[ \t]*(?:,[ \t]*%[\w.]+[ \t]*)*=(?!=)|(?:br|cond_br|return)\b|\^\w+"
+_LINE = re.compile(rf"[ \t]*(?:{_LINE_START})")
+_LINE_OR_END = re.compile(
+    rf"^[ \t]*(?={_LINE_START}|(?:match|rewrite)[ \t]*:|\}}|(?:kernel|func|pattern|schedule)\b)",
+    re.MULTILINE,
+)
 _NO_VALUE = ("", ";", "{", "}", "(", ",")
 
 
-def diagnose(parser: Lark, source: Source) -> list[Diagnostic]:
-    """Every syntax error of a text that ``parser`` refused, in text order, at least one."""
-    return _Recovery(parser, source).run()
+def diagnose(parser: Lark, source: Source, text: str) -> list[Diagnostic]:
+    """Every syntax error of a source that ``parser`` refused, in text order, at least one.
+
+    ``text`` is what the parser reads: the source's text without some comments.
+    """
+    return _Recovery(parser, source, text).run()
 
 
 class _Recovery:
     """One walk through a broken text."""
 
-    def __init__(self, parser: Lark, source: Source):
+    def __init__(self, parser: Lark, source: Source, text: str):
         self.source = source
-        self.text = source.text
-        self.interactive = cast(Any, parser).parse_interactive(source.text)
+        self.text = text
+        self.interactive = cast(Any, parser).parse_interactive(text)
         self.floordiv = re.compile(parser.get_terminal("FLOORDIV").pattern.to_regexp())
         self.diagnostics: list[Diagnostic] = []
         self.filled: set[int] = set()
@@ -75,8 +86,10 @@ class _Recovery:
     def _values(self) -> list[Any]:
         return self.interactive.parser_state.value_stack
 
-    def _choices(self, state: Any) -> dict[str, Any]:
-        return self.interactive.parser_state.parse_conf.parse_table.states[state]
+    def _starts(self, state: Any) -> set[str]:
+        """The terminals that a state takes in itself, not after reducing what came before."""
+        actions = self.interactive.parser_state.parse_conf.parse_table.states[state]
+        return {kind for kind, (action, _) in actions.items() if action is Shift}
 
     def _fault(self, error: UnexpectedInput) -> Fault:
         start = self._start_of(error)
@@ -119,7 +132,9 @@ class _Recovery:
                 self._move(brace)
                 return True
         for depth in range(len(self._states), 0, -1):
-            position = self._fresh_start(self._choices(self._states[depth - 1]), fault)
+            state = self._states[depth - 1]
+            choices = fault.accepts if depth == len(self._states) else self._starts(state)
+            position = self._fresh_start(choices, fault)
             if position is not None and (depth, position) not in self.restarts:
                 self.restarts.add((depth, position))
                 self._restart(depth, position)
@@ -128,15 +143,29 @@ class _Recovery:
 
     def _fresh_start(self, choices: Container[str], fault: Fault) -> int | None:
         """Where to read on if the stack is cut to a state with these choices."""
-        if fault.kernel_inside:
-            return fault.kernel_start if "KERNEL" in choices else None
+        if fault.head_inside is not None:
+            return fault.head_inside if "KERNEL" in choices else None
         if "LET" in choices:
             return self._after_statement(fault.start)
         if "INPUT" in choices:
             return self._after_parameter(fault.start)
+        if "RESULT" in choices and ("KERNEL" not in choices or self._stands_in_line(fault)):
+            return self._after_line(fault.start)
         if "KERNEL" in choices:
             return self._after_kernel(fault.start)
+        if "SEMICOLON" in choices and "RBRACE" in choices:
+            return self._after_statement(fault.start)
         return None
+
+    def _stands_in_line(self, fault: Fault) -> bool:
+        """Whether a fault outside all braces is in a line of the IR notation."""
+        start = self.text.rfind("\n", 0, fault.start) + 1
+        return _LINE.match(self.text, start) is not None
+
+    def _after_line(self, start: int) -> int:
+        """The next line that can begin as one of the IR notation, or end the lines."""
+        match = _LINE_OR_END.search(self.text, start + 1)
+        return match.end() if match is not None else len(self.text)
 
     def _replace_keyword(self, fault: Fault) -> bool:
         """Read a misspelt ``kernel`` as what was meant."""
@@ -191,7 +220,7 @@ class _Recovery:
                     return at + 1
             elif depth == 0 and kind == ";":
                 return at + 1
-            elif depth == 0 and kind == "kernel" and self._begins_kernel(at) and at > start:
+            elif depth == 0 and self._begins_anew(at) and at > start:
                 return at
         return len(self.text)
 
@@ -210,7 +239,7 @@ class _Recovery:
         return len(self.text)
 
     def _after_kernel(self, start: int) -> int:
-        """Just after the braces of what stands here, or before the next kernel."""
+        """Just after the braces of what stands here, or before the next kernel or func."""
         depth = 0
         for at, kind in self._pieces(start):
             if kind == "{":
@@ -219,7 +248,7 @@ class _Recovery:
                 depth -= 1
                 if depth <= 0:
                     return self._past_braces(at)
-            elif depth == 0 and at > start and kind == "kernel" and self._begins_kernel(at):
+            elif depth == 0 and at > start and self._begins_anew(at):
                 return at
         return len(self.text)
 
@@ -227,8 +256,8 @@ class _Recovery:
         match = _BRACES.match(self.text, at)
         return match.end() if match is not None else at + 1
 
-    def _begins_kernel(self, at: int) -> bool:
-        return KERNEL_HEAD.match(self.text, at) is not None
+    def _begins_anew(self, at: int) -> bool:
+        return HEAD.match(self.text, at) is not None
 
     def _pieces(self, start: int) -> Iterator[tuple[int, str]]:
         """Braces, marks and words from ``start`` on, without comments and strings."""

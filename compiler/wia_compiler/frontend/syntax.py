@@ -8,134 +8,42 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Literal, TypeAlias, cast
 
 from wia_compiler.base.source import Source, Span
+from wia_compiler.frontend.syntax_expressions import Argument as Argument
+from wia_compiler.frontend.syntax_expressions import Binary as Binary
+from wia_compiler.frontend.syntax_expressions import Boolean as Boolean
+from wia_compiler.frontend.syntax_expressions import Call as Call
+from wia_compiler.frontend.syntax_expressions import Conditional as Conditional
+from wia_compiler.frontend.syntax_expressions import Expression as Expression
+from wia_compiler.frontend.syntax_expressions import Group as Group
+from wia_compiler.frontend.syntax_expressions import Index as Index
+from wia_compiler.frontend.syntax_expressions import ListOf as ListOf
+from wia_compiler.frontend.syntax_expressions import Name as Name
+from wia_compiler.frontend.syntax_expressions import Number as Number
+from wia_compiler.frontend.syntax_expressions import Slice as Slice
+from wia_compiler.frontend.syntax_expressions import String as String
+from wia_compiler.frontend.syntax_expressions import Unary as Unary
+from wia_compiler.frontend.syntax_expressions import Value as Value
+from wia_compiler.frontend.syntax_expressions import Word as Word
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """A name or operator as it stands in the text."""
+class TypeName:
+    """``name`` or ``name<entries>``; an entry is a size, a run of sizes (``4x8xf32``) or a name."""
 
-    text: str
+    name: Word
+    entries: tuple[Word, ...] | None
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
-    """A variable, parameter, kernel, builtin or dtype used in an expression."""
+class Parameter:
+    """``role name: type = default``; ``role`` is ``None`` where the text has none."""
 
-    text: str
+    role: Literal["input", "output", "inout"] | None
+    name: Word
+    type: TypeName
+    default: Number | Boolean | None
     span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """An int or float literal; ``text`` is its spelling (``0x10``)."""
-
-    value: int | float
-    text: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Boolean:
-    """``true`` or ``false``."""
-
-    value: bool
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class String:
-    """Text in quotes, the value of an attribute."""
-
-    value: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class ListOf:
-    """``[a, b]``, the value of an attribute."""
-
-    items: tuple[Expression, ...]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """An expression in parentheses."""
-
-    inner: Expression
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Unary:
-    """``-x`` or ``!x``."""
-
-    operator: Word
-    operand: Expression
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Binary:
-    """``left operator right``."""
-
-    operator: Word
-    left: Expression
-    right: Expression
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Conditional:
-    """``condition ? first : second``."""
-
-    condition: Expression
-    first: Expression
-    second: Expression
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """One argument of a call; ``keyword`` is ``None`` for a positional one."""
-
-    keyword: Word | None
-    value: Expression
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """``callee(arguments)``."""
-
-    callee: Expression
-    arguments: tuple[Argument, ...]
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """``start:stop:step`` between brackets; each part may be missing."""
-
-    start: Expression | None
-    stop: Expression | None
-    step: Expression | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Index:
-    """``base[i, 0:16]``."""
-
-    base: Expression
-    subscripts: tuple[Expression | Slice, ...]
-    span: Span
-
-
-Expression: TypeAlias = (
-    Name | Number | Boolean | String | ListOf | Group | Unary | Binary | Conditional | Call | Index
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +61,16 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """``let names = values;``."""
+    """``let names = values;`` or ``let name: type = value;``.
+
+    ``types`` has one entry a name, ``None`` where the text gives no type. ``values`` is empty for
+    ``let name: type;``, a local tensor or scalar of zeros.
+    """
 
     names: tuple[Word, ...]
     values: tuple[Expression, ...]
     span: Span
+    types: tuple[TypeName | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,41 +119,140 @@ Statement: TypeAlias = Assign | Let | Return | If | For | While
 
 
 @dataclass(frozen=True, slots=True)
-class TypeName:
-    """``name`` or ``name<entries>``; an entry is a size, a run of sizes (``4x8xf32``) or a name."""
-
-    name: Word
-    entries: tuple[Word, ...] | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """``role name: type = default``; ``role`` is ``None`` where the text has none."""
-
-    role: Literal["input", "output", "inout"] | None
-    name: Word
-    type: TypeName
-    default: Number | Boolean | None
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
 class Kernel:
-    """``kernel name(parameters) { body }``."""
+    """``kernel name(parameters) { body }``.
+
+    A ``snippet`` is a bare list of statements: its free names become its parameters.
+    """
 
     name: Word
     parameters: tuple[Parameter, ...]
     body: tuple[Statement, ...]
     span: Span
+    snippet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """``: (operands) -> results`` at the end of a line, or ``: results`` (``operands`` is None)."""
+
+    operands: tuple[TypeName, ...] | None
+    results: tuple[TypeName, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """``%a, %b = value : signature``, one line of the IR notation."""
+
+    results: tuple[Word, ...]
+    value: Expression
+    signature: Signature | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """``^label(arguments)``, where a branch goes; ``label`` is without the ``^``."""
+
+    label: Word
+    arguments: tuple[Expression, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """``br target``."""
+
+    target: Target
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalBranch:
+    """``cond_br condition, first, second``: ``first`` where the condition holds."""
+
+    condition: Expression
+    first: Target
+    second: Target
+    span: Span
+
+
+Line: TypeAlias = Operation | Branch | ConditionalBranch | Return
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """``^label(parameters):`` and the lines below it; the entry has no label."""
+
+    label: Word | None
+    parameters: tuple[Parameter, ...]
+    lines: tuple[Line, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """``func @name(parameters) -> results { blocks }``.
+
+    ``results`` is ``None`` where the text gives none, ``blocks`` where it has no braces. A
+    ``snippet`` is a bare list of lines: its free values become its parameters.
+    """
+
+    name: Word
+    parameters: tuple[Parameter, ...]
+    results: tuple[TypeName, ...] | None
+    blocks: tuple[Block, ...] | None
+    span: Span
+    snippet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """``pattern name { match: lines rewrite: lines }``."""
+
+    name: Word
+    match: tuple[Block, ...]
+    rewrite: tuple[Block, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class DirectiveEntry:
+    """``i 128``, ``A``, ``4``: an axis or array of a schedule line and its number."""
+
+    name: Word | None
+    number: Number | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Directive:
+    """``tile i 128, j 128``: one line of a schedule."""
+
+    name: Word
+    entries: tuple[DirectiveEntry, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """``schedule kernel { directives }``."""
+
+    kernel: Word
+    directives: tuple[Directive, ...]
+    span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Every kernel of a source, in order."""
+    """What a source holds, each sort in text order."""
 
     source: Source
     kernels: tuple[Kernel, ...]
+    functions: tuple[Function, ...] = ()
+    patterns: tuple[Pattern, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
 
 
 def walk(*roots: object) -> Iterator[object]:

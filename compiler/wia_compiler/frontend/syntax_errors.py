@@ -10,10 +10,10 @@ from wia_compiler.base.errors import Diagnostic
 from wia_compiler.base.source import Span
 from wia_compiler.frontend.suggestions import in_words, nearest
 from wia_compiler.frontend.syntax_fault import MARKS, Fault, place
-from wia_compiler.frontend.tree_builder import span_of
 
 _EXPRESSION = frozenset(
-    {"NAME", "INT", "FLOAT", "HEX", "STRING", "TRUE", "FALSE", "LPAR", "LSQB", "MINUS", "BANG"}
+    {"NAME", "VALUE", "INT", "FLOAT", "HEX", "STRING", "TRUE", "FALSE"}
+    | {"LPAR", "LSQB", "MINUS", "BANG"}
 )
 _OPERATOR = frozenset(
     {
@@ -34,7 +34,11 @@ _OPERATOR = frozenset(
     }
 )
 _STATEMENT = _EXPRESSION | frozenset({"LET", "IF", "FOR", "WHILE", "RETURN"})
+_LINE = frozenset({"RESULT", "BR", "COND_BR", "RETURN", "LABEL"})
+_HEADS = frozenset({"KERNEL", "FUNC", "PATTERN", "SCHEDULE"})
 _GROUPS: tuple[tuple[str, frozenset[str], frozenset[str]], ...] = (
+    ("a line such as %x = relu(%y)", frozenset({"RESULT", "BR"}), _LINE),
+    ("an op", frozenset({"DOTTED", "CALL"}), _EXPRESSION | {"DOTTED", "CALL"}),
     ("a statement", frozenset({"LET"}), _STATEMENT),
     ("a parameter", frozenset({"INPUT"}), frozenset({"INPUT", "OUTPUT", "INOUT", "NAME"})),
     ("an expression", frozenset({"NAME", "INT"}), _EXPRESSION),
@@ -42,15 +46,14 @@ _GROUPS: tuple[tuple[str, frozenset[str], frozenset[str]], ...] = (
     ("a size or a dtype", frozenset({"SIZES"}), frozenset({"SIZES", "NAME"})),
     ("a number", frozenset({"INT"}), frozenset({"INT", "FLOAT", "HEX", "MINUS"})),
     ("'='", frozenset({"EQUAL"}), frozenset({"EQUAL", "COMPOUND"})),
-    ("a name", frozenset({"NAME"}), frozenset({"NAME"})),
+    ("a name", frozenset({"NAME"}), frozenset({"NAME", "DOTTED"})),
+    ("a value such as %x", frozenset({"VALUE"}), frozenset({"VALUE"})),
+    ("a value such as %x", frozenset({"RESULT"}), frozenset({"RESULT"})),
+    ("a name such as @f", frozenset({"SYMBOL"}), frozenset({"SYMBOL"})),
+    ("a label such as ^exit", frozenset({"LABEL"}), frozenset({"LABEL"})),
 )
 """What people call a set of terminals: shown where the second holds, standing for the third."""
 
-_UNAVAILABLE: dict[str, str] = {
-    "pattern": "remove the block; what can be fused is fused without it",
-    "schedule": "remove the block; every target schedules its kernels by itself",
-    "func": "write it as a kernel: kernel NAME(input x: tensor, output y: tensor) { y = relu(x); }",
-}
 _OPERATOR_ELSEWHERE: dict[str, str] = {
     "and": "write '&&'",
     "or": "write '||'",
@@ -65,18 +68,18 @@ _OPERATOR_ELSEWHERE: dict[str, str] = {
     "++": "write '+= 1'",
     "--": "write '-= 1'",
     ".": "values have no methods; write transpose(x), reshape(x, [4, -1]) and so on",
-    "%": "values are named without '%'",
 }
 _KEYWORDS = ("input", "output", "inout", "let", "if", "else", "for", "while", "return")
 
 
 def describe(fault: Fault) -> Diagnostic:
     """The diagnostic of a fault."""
-    for rule in (_unclosed, _unavailable, _kernel_inside, _missing, _at_end, _odd_character):
+    for rule in (_unclosed, _head_inside, _missing, _at_end, _odd_character):
         diagnostic = rule(fault)
         if diagnostic is not None:
             return diagnostic
-    message = f"expected {_expected(fault.accepts)}, found {fault.found!r}"
+    expected = "'kernel'" if fault.misspelt_kernel else _expected(fault.accepts)
+    message = f"expected {expected}, found {fault.found!r}"
     return Diagnostic(message, fault.span, _hint(fault), fault.source)
 
 
@@ -98,20 +101,16 @@ def _unclosed(fault: Fault) -> Diagnostic | None:
     return None
 
 
-def _unavailable(fault: Fault) -> Diagnostic | None:
-    if "KERNEL" not in fault.accepts or fault.found not in _UNAVAILABLE or fault.misspelt_kernel:
-        return None
-    message = f"{fault.found!r} is not available yet"
-    return Diagnostic(message, fault.span, _UNAVAILABLE[fault.found], fault.source)
-
-
-def _kernel_inside(fault: Fault) -> Diagnostic | None:
-    if not fault.kernel_inside:
+def _head_inside(fault: Fault) -> Diagnostic | None:
+    start = fault.head_inside
+    if start is None:
         return None
     opened = fault.opened[-1]
+    line, column = place(fault.source.text, start)
+    head = fault.source.text[start:].split()[0]
     return Diagnostic(
-        "expected '}' before the next kernel",
-        span_of(fault.previous),
+        f"expected '}}' before the next {head}",
+        Span(line, column, line, column + len(head)),
         f"close the '{opened}' of line {opened.line}",
         fault.source,
     )
@@ -151,6 +150,8 @@ def _odd_character(fault: Fault) -> Diagnostic | None:
 
 def _expected(accepts: frozenset[str]) -> str:
     rest = set(accepts)
+    if accepts >= _HEADS and "STAR" not in accepts:
+        rest = set(_HEADS)
     groups: list[str] = []
     for name, marker, members in _GROUPS:
         if marker <= rest:
@@ -169,7 +170,7 @@ def _hint(fault: Fault) -> str | None:
         return "write 'kernel'"
     if fault.found == "if" and "STAR" in fault.accepts:
         return "write condition ? value : other"
-    if fault.found == "}" and "KERNEL" in fault.accepts:
+    if fault.found == "}" and fault.outside:
         return "there is a '}' too many"
     if "TRUE" in fault.accepts and "NAME" not in fault.accepts:
         return "a default is a constant"
@@ -178,7 +179,7 @@ def _hint(fault: Fault) -> str | None:
             continue
         if written in _OPERATOR_ELSEWHERE:
             return _OPERATOR_ELSEWHERE[written]
-    if "KERNEL" in fault.accepts:
+    if fault.outside:
         return "statements stand in a kernel: kernel NAME(input A: tensor, output C: tensor) { … }"
     if text[fault.start - 2 : fault.start] == "//":
         return "'//' after a value is floor division; write '#' for a comment"

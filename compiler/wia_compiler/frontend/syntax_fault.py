@@ -11,7 +11,7 @@ from lark import Token
 
 from wia_compiler.base.source import Source, Span
 from wia_compiler.frontend.suggestions import nearest
-from wia_compiler.frontend.tree_builder import span_of
+from wia_compiler.frontend.tree_parts import span_of
 
 MARKS: dict[str, str] = {
     "COLON": "':'",
@@ -26,11 +26,14 @@ MARKS: dict[str, str] = {
     "LESSTHAN": "'<'",
     "MORETHAN": "'>'",
     "RANGE": "'..'",
+    "ARROW": "'->'",
 }
 """Marks of the grammar by the name of their terminal, as messages show them."""
 
 _KERNEL_ELSEWHERE = ("def", "fn", "func", "function", "void", "proc")
-KERNEL_HEAD = re.compile(r"kernel\s+\w+\s*\(")
+HEADS = ("kernel", "func", "pattern", "schedule")
+HEAD = re.compile(r"kernel\s+\w+\s*\(|func\s+@\w+|(?:pattern|schedule)\s+\w+\s*\{")
+"""What can stand outside all braces, as it begins."""
 _ANY_HEAD = re.compile(r"\w+\s+\w+\s*\(")
 
 
@@ -106,18 +109,22 @@ class Fault:
         return self.at_end or self.source.text.startswith("/*", self.start)
 
     @property
-    def kernel_inside(self) -> bool:
-        """Whether a kernel begins in a block, so that a ``}`` is missing above it."""
-        return (
-            self.previous_text == "kernel"
-            and "KERNEL" not in self.accepts
-            and bool(self.opened)
-            and KERNEL_HEAD.match(self.source.text, self.kernel_start) is not None
-        )
+    def outside(self) -> bool:
+        """Whether a kernel or func could begin here."""
+        return "KERNEL" in self.accepts and "STAR" not in self.accepts
 
     @property
-    def kernel_start(self) -> int:
-        """The offset of the word just before ``found``."""
+    def head_inside(self) -> int | None:
+        """Where a kernel or func begins in braces, so that a ``}`` is missing above it."""
+        if not self.opened or "KERNEL" in self.accepts:
+            return None
+        text = self.source.text
+        starts = [self._previous_start] if self.previous_text in HEADS else []
+        found = [at for at in (*starts, self.start) if HEAD.match(text, at)]
+        return found[0] if found else None
+
+    @property
+    def _previous_start(self) -> int:
         span = span_of(self.previous)
         lines = self.source.text.split("\n")
         return sum(len(line) + 1 for line in lines[: span.line - 1]) + span.column - 1
@@ -127,7 +134,7 @@ class Fault:
         """Whether ``found`` stands where ``kernel`` should and something like it was written."""
         follows = _ANY_HEAD.match(self.source.text, self.start)
         meant = self.found in _KERNEL_ELSEWHERE or nearest(self.found, ["kernel"]) is not None
-        return "KERNEL" in self.accepts and follows is not None and meant
+        return self.outside and follows is not None and meant
 
 
 def place(text: str, position: int) -> tuple[int, int]:

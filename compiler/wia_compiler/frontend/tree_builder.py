@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from lark import Token, Transformer
+from lark import Token
 
-from wia_compiler.base.source import Span
 from wia_compiler.frontend import syntax
+from wia_compiler.frontend.line_builder import LineBuilder
+from wia_compiler.frontend.tree_parts import Sequence, cover, nodes, span, word
 
 
-@dataclass(frozen=True, slots=True)
-class _Sequence:
-    """Nodes of a rule that stands for several, with the span they cover (for the parser alone)."""
-
-    items: tuple[Any, ...]
-    span: Span
-
-
-class TreeBuilder(Transformer[Token, Any]):
+class TreeBuilder(LineBuilder):
     """Each method gets all children of its rule, tokens included: nodes or ``Token``."""
 
-    def start(self, parts: list[Any]) -> tuple[syntax.Kernel, ...]:
+    def start(self, parts: list[Any]) -> tuple[Any, ...]:
+        """Everything the text holds, in order; lines outside braces are still single."""
         return tuple(parts)
 
     def kernel(self, parts: list[Any]) -> syntax.Kernel:
@@ -35,7 +28,7 @@ class TreeBuilder(Transformer[Token, Any]):
         )
 
     def parameters(self, parts: list[Any]) -> tuple[syntax.Parameter, ...]:
-        return _nodes(parts)
+        return nodes(parts)
 
     def parameter(self, parts: list[Any]) -> syntax.Parameter:
         role = None if isinstance(parts[0], Token) else parts[0].text
@@ -52,7 +45,7 @@ class TreeBuilder(Transformer[Token, Any]):
         return word(parts[0])
 
     def type_name(self, parts: list[Any]) -> syntax.TypeName:
-        entries = _nodes(parts) if len(parts) > 1 else None
+        entries = nodes(parts) if len(parts) > 1 else None
         return syntax.TypeName(word(parts[0]), entries, cover(parts))
 
     def type_entry(self, parts: list[Any]) -> syntax.Word:
@@ -67,8 +60,8 @@ class TreeBuilder(Transformer[Token, Any]):
     def default_boolean(self, parts: list[Any]) -> syntax.Boolean:
         return self.boolean(parts)
 
-    def block(self, parts: list[Any]) -> _Sequence:
-        return _Sequence(_nodes(parts), cover(parts))
+    def block(self, parts: list[Any]) -> Sequence:
+        return Sequence(nodes(parts), cover(parts))
 
     def assign(self, parts: list[Any]) -> syntax.Assign:
         if len(parts) == 2:
@@ -76,17 +69,24 @@ class TreeBuilder(Transformer[Token, Any]):
         return syntax.Assign(parts[0].items, word(parts[1]), parts[2].items, cover(parts))
 
     def let(self, parts: list[Any]) -> syntax.Let:
-        return syntax.Let(parts[1].items, parts[3].items, cover(parts))
+        names = parts[1].items
+        values = parts[3].items if len(parts) > 3 else ()
+        types = tuple(type_name for _, type_name in names)
+        return syntax.Let(tuple(name for name, _ in names), values, cover(parts), types)
 
-    def names(self, parts: list[Any]) -> _Sequence:
-        return _Sequence(tuple(word(part) for part in parts[::2]), cover(parts))
+    def let_names(self, parts: list[Any]) -> Sequence:
+        return Sequence(tuple(part.items for part in nodes(parts)), cover(parts))
 
-    def expressions(self, parts: list[Any]) -> _Sequence:
-        return _Sequence(_nodes(parts), cover(parts))
+    def let_name(self, parts: list[Any]) -> Sequence:
+        declared = parts[2] if len(parts) > 1 else None
+        return Sequence((word(parts[0]), declared), cover(parts))
+
+    def expressions(self, parts: list[Any]) -> Sequence:
+        return Sequence(nodes(parts), cover(parts))
 
     def if_statement(self, parts: list[Any]) -> syntax.If:
         otherwise: Any = parts[4] if len(parts) > 3 else None
-        if isinstance(otherwise, _Sequence):
+        if isinstance(otherwise, Sequence):
             otherwise_body = otherwise.items
         else:
             otherwise_body = () if otherwise is None else (otherwise,)
@@ -115,14 +115,14 @@ class TreeBuilder(Transformer[Token, Any]):
         return syntax.Unary(word(parts[0]), parts[1], cover(parts))
 
     def call(self, parts: list[Any]) -> syntax.Call:
-        return syntax.Call(parts[0], _nodes(parts[1:]), cover(parts))
+        return syntax.Call(parts[0], nodes(parts[1:]), cover(parts))
 
     def argument(self, parts: list[Any]) -> syntax.Argument:
         keyword = word(parts[0]) if len(parts) == 3 else None
         return syntax.Argument(keyword, parts[-1], cover(parts))
 
     def index(self, parts: list[Any]) -> syntax.Index:
-        return syntax.Index(parts[0], _nodes(parts[1:]), cover(parts))
+        return syntax.Index(parts[0], nodes(parts[1:]), cover(parts))
 
     def subscript(self, parts: list[Any]) -> syntax.Expression:
         return parts[0]
@@ -140,6 +140,9 @@ class TreeBuilder(Transformer[Token, Any]):
     def name(self, parts: list[Any]) -> syntax.Name:
         return syntax.Name(str(parts[0]), span(parts[0]))
 
+    def value(self, parts: list[Any]) -> syntax.Value:
+        return syntax.Value(str(parts[0])[1:], span(parts[0]))
+
     def number(self, parts: list[Any]) -> syntax.Number:
         token: Token = parts[0]
         return syntax.Number(_value(token), str(token), span(token))
@@ -154,41 +157,11 @@ class TreeBuilder(Transformer[Token, Any]):
         return syntax.Group(parts[1], cover(parts))
 
     def list_literal(self, parts: list[Any]) -> syntax.ListOf:
-        return syntax.ListOf(_nodes(parts), cover(parts))
+        return syntax.ListOf(nodes(parts), cover(parts))
 
 
 _LONGEST_INTEGER = 400
 """Digits beyond which Python refuses (from 4300) or takes long; no dtype holds 20 of them."""
-
-
-def span(token: Token) -> Span:
-    """Where a token stands."""
-    return Span(
-        cast(int, token.line),
-        cast(int, token.column),
-        cast(int, token.end_line),
-        cast(int, token.end_column),
-    )
-
-
-def word(token: Token) -> syntax.Word:
-    """A token as a node."""
-    return syntax.Word(str(token), span(token))
-
-
-def span_of(part: Any) -> Span:
-    """Where a token or node stands."""
-    return span(part) if isinstance(part, Token) else part.span
-
-
-def cover(parts: list[Any]) -> Span:
-    """The span from the first to the last child of a rule, which are in text order."""
-    first, last = span_of(parts[0]), span_of(parts[-1])
-    return Span(first.line, first.column, last.end_line, last.end_column)
-
-
-def _nodes(parts: list[Any]) -> tuple[Any, ...]:
-    return tuple(part for part in parts if not isinstance(part, Token))
 
 
 def _value(token: Token) -> int | float:
