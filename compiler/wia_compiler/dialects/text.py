@@ -14,6 +14,7 @@ from xdsl.printer import Printer
 from wia_compiler.dialects.arith_remf import RemFOp
 from wia_compiler.dialects.gpu_ids import Gpu
 from wia_compiler.dialects.gpu_shuffle import GpuShuffle
+from wia_compiler.dialects.loop import Loop
 from wia_compiler.dialects.tile import Tile
 from wia_compiler.dialects.tpu.ops import Tpu
 from wia_compiler.dialects.wia.ops import Wia
@@ -30,6 +31,7 @@ _DIALECTS = (
     scf.Scf,
     vector.Vector,
     Wia,
+    Loop,
     Tile,
     Tpu,
 )
