@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from xdsl.dialects import func
 from xdsl.ir import Block, Operation, SSAValue
@@ -16,9 +16,22 @@ from wia_compiler.dialects.location import Origin, location
 from wia_compiler.dialects.types import Value
 from wia_compiler.dialects.wia.declaration import InferenceError
 from wia_compiler.dialects.wia.ops import ConstantOp, LiteralType, make_op
+from wia_compiler.frontend import syntax
 from wia_compiler.frontend.problems import Problems
 
 OpT = TypeVar("OpT", bound=Operation)
+
+
+class Elements(Protocol):
+    """How expressions that name single elements are read (``A[i, j]``)."""
+
+    def takes(self, node: syntax.Expression) -> bool:
+        """Whether ``value`` is to be asked for this node."""
+        ...
+
+    def value(self, node: syntax.Expression, depth: int) -> SSAValue | None:
+        """Its value; ``None`` after faults were reported."""
+        ...
 
 
 @dataclass
@@ -27,7 +40,8 @@ class Body:
 
     ``values`` maps each name in sight to its SSA value, or to ``None`` where a fault was reported
     about it already, so that its uses stay silent. ``functions`` holds the kernels imported so
-    far (``None``: one with faults). ``tokens`` numbers the ops of the module.
+    far (``None``: one with faults). ``tokens`` numbers the ops of the module. ``elements`` reads
+    what ``expressions.value_of`` leaves to it, inside loops over elements.
     """
 
     signature: KernelSignature
@@ -37,6 +51,7 @@ class Body:
     tokens: itertools.count[int]
     block: Block = field(default_factory=Block)
     values: dict[str, SSAValue | None] = field(default_factory=dict[str, SSAValue | None])
+    elements: Elements | None = None
 
     def add(self, op: OpT, span: Span | None) -> OpT:
         """Append an op that the text of ``span`` stands for."""

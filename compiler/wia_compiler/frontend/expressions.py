@@ -34,6 +34,8 @@ def value_of(node: syntax.Expression, body: Body, depth: int = 0) -> SSAValue | 
             "name a part of it first: let part = …;",
         )
         return None
+    if body.elements is not None and body.elements.takes(node):
+        return body.elements.value(node, depth)
     match node:
         case syntax.Number():
             return _number(node.value, node.text, node.span, body)
