@@ -48,7 +48,7 @@ class ParameterDeclaration:
 
 @dataclass(frozen=True)
 class KernelSignature:
-    """A kernel's name and parameters in order.
+    """A kernel's name and parameters in order; bound ones come last.
 
     ``results`` counts the values of ``return`` where it has no outputs.
     """
@@ -79,5 +79,6 @@ class KernelSignature:
         parts = [
             f"{p.role} {p.name}: {p.type}" if p.role != "scalar" else f"{p.name}: {p.type}"
             for p in self.parameters
+            if p.role != "bound"
         ]
         return f"{self.name}({', '.join(parts)})"

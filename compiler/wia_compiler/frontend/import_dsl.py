@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.dialects.location import Origin, location
+from wia_compiler.dialects.patterns import PatternDeclaration
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.body import Body
 from wia_compiler.frontend.call_order import callees_first
@@ -21,10 +22,11 @@ from wia_compiler.frontend.statements import import_kernel
 
 @dataclass(frozen=True)
 class ImportedProgram:
-    """The functions of a program and what each kernel takes and gives, in text order."""
+    """The functions of a program, what each kernel takes and gives, and its patterns."""
 
     module: ModuleOp
     kernels: dict[str, KernelSignature]
+    patterns: tuple[PatternDeclaration, ...] = ()
 
 
 def import_program(

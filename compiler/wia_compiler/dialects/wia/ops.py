@@ -58,11 +58,13 @@ from wia_compiler.dialects.wia.declaration import (
     Operands,
 )
 from wia_compiler.dialects.wia.elementwise import ELEMENTWISE
+from wia_compiler.dialects.wia.fuse_match import FuseMatchOp
 from wia_compiler.dialects.wia.indexing import INDEXING
 from wia_compiler.dialects.wia.movement import MOVEMENT
 from wia_compiler.dialects.wia.placement import PLACEMENT
 from wia_compiler.dialects.wia.reduction import REDUCTION
 from wia_compiler.dialects.wia.scans import SCANS
+from wia_compiler.dialects.wia.size import SizeOp
 from wia_compiler.dialects.wia.windows import WINDOWS
 
 DECLARATIONS: dict[str, OpDeclaration] = {
@@ -452,6 +454,6 @@ def label_of(op: Operation) -> str:
 
 Wia = Dialect(
     "wia",
-    [*OPS.values(), ConditionOp, ConstantOp, DeclareOp, FusedOp, YieldOp],
+    [*OPS.values(), ConditionOp, ConstantOp, DeclareOp, FuseMatchOp, FusedOp, SizeOp, YieldOp],
     [AnyTensorType, LiteralType],
 )
