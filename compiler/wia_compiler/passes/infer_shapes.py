@@ -9,11 +9,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from wia_compiler.base.dtypes import DTYPES, DType
+from wia_compiler.base.dtypes import BOOL, DTYPES, DType
 from wia_compiler.base.errors import CompileError, Diagnostic
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.location import spans_of
 from wia_compiler.dialects.types import TensorSpec, spec_of, type_of
+from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.declaration import InferenceError, Operands
 from wia_compiler.dialects.wia.literals import literal_dtype
 from wia_compiler.dialects.wia.ops import (
@@ -22,10 +23,20 @@ from wia_compiler.dialects.wia.ops import (
     DeclareOp,
     LiteralType,
     TensorOp,
+    make_op,
 )
+from wia_compiler.passes.block_edges import BlockEdges, types_of_results
+from wia_compiler.passes.block_types import BlockTypes, Known
+from wia_compiler.passes.control_flow import reachable_blocks, remove_unreachable
+from wia_compiler.passes.counting import counting_note
 from wia_compiler.passes.declared_sizes import DeclaredSizes
 from wia_compiler.passes.framework import PassContext
-from wia_compiler.passes.kernel_function import kernel_function, return_of, update_function_type
+from wia_compiler.passes.kernel_function import (
+    entry_of,
+    kernel_function,
+    return_of,
+    update_function_type,
+)
 from wia_compiler.passes.literal_values import LiteralValues
 from wia_compiler.passes.target import ArraySpec
 
@@ -37,8 +48,9 @@ class InferShapes:
     ``%1 = wia.add %A, %one : (!wia.tensor, !wia.literal) -> !wia.tensor`` →
     ``%1 = wia.add %A, %one : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>``. ``arguments`` are
     those of the kernel's function, in order. Scalars become tensors of rank 0, literals take the
-    dtype of what they meet, and each ``wia.declare`` is checked and removed. Every fault is found;
-    they are raised together as one ``CompileError``.
+    dtype of what they meet, and each ``wia.declare`` is checked and removed. Arguments of blocks
+    get the type that every way to the block agrees on (``block_types``, ``block_edges``). Every
+    fault is found; they are raised together as one ``CompileError``.
     """
 
     arguments: tuple[ArraySpec, ...]
@@ -49,14 +61,19 @@ class InferShapes:
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Specialise the context's kernel; raises ``CompileError``."""
         function = kernel_function(module, context.kernel)
+        remove_unreachable(function.body)
         inference = _Inference(context)
         inference.specialize_arguments(function, self.arguments)
-        for op in list(function.body.block.ops):
-            inference.visit(op)
+        inference.specialize_blocks(function)
+        for block in reachable_blocks(function.body):
+            for op in list(block.ops):
+                inference.visit(op)
+        inference.check_edges(function)
         inference.check_results(function)
         inference.raise_faults()
         inference.literals.erase()
         update_function_type(function)
+        context.decisions += counting_note(function, context)
 
 
 @dataclass
@@ -70,7 +87,7 @@ class _Inference:
         self.sizes = DeclaredSizes(self.context.kernel, self._fault)
 
     def specialize_arguments(self, function: FuncOp, arguments: tuple[ArraySpec, ...]) -> None:
-        values = function.body.block.args
+        values = entry_of(function).args
         if len(values) != len(arguments):
             raise ValueError(f"{len(values)} arguments expected, {len(arguments)} given")
         for value, argument in zip(values, arguments, strict=True):
@@ -78,6 +95,18 @@ class _Inference:
             if not isinstance(value.type, AnyTensorType):
                 spec = self._check_typed(value, argument)
             self._set(value, TensorSpec(spec.shape, spec.dtype, argument.name))
+
+    def specialize_blocks(self, function: FuncOp) -> None:
+        """Give every argument of a block after the first its type."""
+        known: dict[SSAValue, Known] = dict(self.specs)
+        for argument, spec in BlockTypes(function, known, types_of_results).solve().items():
+            label = argument.name_hint or "a value"
+            self._set(argument, TensorSpec(spec.shape, spec.dtype, label))
+
+    def check_edges(self, function: FuncOp) -> None:
+        """Every way to a block passes what the block takes; numbers become what it takes."""
+        edges = BlockEdges(self.specs, self.literals, self._fault)
+        edges.check(function)
 
     def _check_typed(self, value: BlockArgument, argument: ArraySpec) -> TensorSpec:
         """A scalar's type is its own, so is that of a kernel that was specialised before.
@@ -102,6 +131,8 @@ class _Inference:
                 self._visit_declare(op)
             case TensorOp():
                 self._visit_tensor_op(op)
+            case ConditionOp():
+                self._visit_condition(op)
             case _:
                 pass
 
@@ -121,6 +152,28 @@ class _Inference:
         op.result.replace_all_uses_with(value)
         op.detach()
         op.erase()
+
+    def _visit_condition(self, op: ConditionOp) -> None:
+        """A branch is decided by one bool, of rank 0 from here on."""
+        value = self.literals.materialize(op.input, BOOL, "a condition")
+        self._note_materialized(value)
+        spec = self.specs.get(value) if value is not None else None
+        if value is None or spec is None:
+            return
+        if spec.dtype is not BOOL:
+            hint = "compare it with a number, e.g. x > 0"
+            return self._fault(op, f"a condition is one bool, found {spec}", hint)
+        if spec.num_elements != 1:
+            hint = "a branch is taken once: reduce the bools to one, with reduce_max or reduce_min"
+            return self._fault(op, f"a condition is one bool, found {spec}", hint)
+        if spec.rank:
+            flat = make_op("reshape", [value], {"shape": ()}, location=op.location)
+            block = op.parent
+            assert block is not None
+            block.insert_op_before(flat, op)
+            value = flat.result
+            self._set(value, TensorSpec((), BOOL, spec.label))
+        op.operands[0] = value
 
     def _visit_tensor_op(self, op: TensorOp) -> None:
         if not op.arguments:

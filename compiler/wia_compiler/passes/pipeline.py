@@ -17,8 +17,8 @@ from wia_compiler.base.record import Trace
 from wia_compiler.base.settings import Settings
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.dialects.types import spec_of
-from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.passes.canonicalize import Canonicalize
+from wia_compiler.passes.counting import flops_of
 from wia_compiler.passes.cse import Cse
 from wia_compiler.passes.dce import Dce
 from wia_compiler.passes.decompose import Decompose
@@ -27,7 +27,7 @@ from wia_compiler.passes.framework import Pass, PassContext
 from wia_compiler.passes.fusion import Fusion
 from wia_compiler.passes.infer_shapes import InferShapes
 from wia_compiler.passes.inline import Inline
-from wia_compiler.passes.kernel_function import functions_of, kernel_function, return_of
+from wia_compiler.passes.kernel_function import entry_of, functions_of, kernel_function, return_of
 from wia_compiler.passes.lower_to_nests import LowerToNestsPass
 from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
 from wia_compiler.passes.recorder import Recorder
@@ -72,7 +72,8 @@ class Imported(Protocol):
 class Compiled:
     """A kernel for one target and one set of arguments.
 
-    ``flops`` counts the operations of the kernel's ops by their declarations, once each;
+    ``flops`` counts the operations of the kernel's ops by their declarations, once each, also those
+    of a branch that may not run or of a loop that runs often (a ``count`` decision says so);
     ``bytes`` what must move at least: inputs that are used read once, outputs written once.
     """
 
@@ -104,7 +105,7 @@ def compile_kernel(
     recorder.stages.append(source_stage(signature))
     recorder.note("import", "high")
     _run(recorder, high_passes(arguments)[:2])
-    flops = _flops(module, kernel)
+    flops = flops_of(kernel_function(module, kernel))
     _run(recorder, high_passes(arguments)[2:])
     outputs = _outputs(module, kernel, signature)
     size_bytes = _compulsory_bytes(module, kernel, arguments, outputs)
@@ -143,11 +144,6 @@ def _needed_functions(module: ModuleOp, kernel: str) -> ModuleOp:
     return ModuleOp(list(copies))
 
 
-def _flops(module: ModuleOp, kernel: str) -> int:
-    ops = kernel_function(module, kernel).walk()
-    return sum(op.flops for op in ops if isinstance(op, TensorOp))
-
-
 def _outputs(module: ModuleOp, kernel: str, signature: KernelSignature) -> tuple[ArraySpec, ...]:
     values = return_of(kernel_function(module, kernel)).operands
     return tuple(
@@ -159,7 +155,7 @@ def _outputs(module: ModuleOp, kernel: str, signature: KernelSignature) -> tuple
 def _compulsory_bytes(
     module: ModuleOp, kernel: str, arguments: Sequence[ArraySpec], outputs: Sequence[ArraySpec]
 ) -> int:
-    parameters = kernel_function(module, kernel).body.block.args
+    parameters = entry_of(kernel_function(module, kernel)).args
     read = (
         _distinct_bytes(argument)
         for argument, value in zip(arguments, parameters, strict=True)
