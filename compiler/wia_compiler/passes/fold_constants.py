@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import OPS, ConstantOp, TensorOp
+from wia_compiler.passes.block_rules import simplify_blocks
 from wia_compiler.passes.canonical_rules import CANONICAL
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.kernel_function import kernel_function, update_function_type
@@ -27,7 +28,8 @@ class FoldConstants:
     """Replaces an op whose operands are constants by the constant that the reference computes.
 
     ``%1 = wia.mul %two, %half : tensor<f16>`` → ``%1 = wia.constant 1.0``, with the rounding of the
-    op's dtype. What a constant makes possible (``x * 1``) is rewritten in the same sweep.
+    op's dtype. What a constant makes possible (``x * 1``, a branch that is always taken) is
+    rewritten too.
     """
 
     name: ClassVar[str] = "fold-constants"
@@ -37,6 +39,8 @@ class FoldConstants:
         """Fold the context's kernel from its first op to its last."""
         function = kernel_function(module, context.kernel)
         apply_rules(function, (_FOLD, *CANONICAL), context)
+        while simplify_blocks(function, context):  # a join of one value may be a constant now
+            apply_rules(function, (_FOLD, *CANONICAL), context)
         update_function_type(function)
 
 

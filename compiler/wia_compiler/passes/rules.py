@@ -21,6 +21,7 @@ from wia_compiler.base.record import Decision
 from wia_compiler.dialects.location import merge_locations
 from wia_compiler.dialects.types import Value, spec_of
 from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp, make_op
+from wia_compiler.passes.control_flow import walk_ops
 from wia_compiler.passes.framework import PassContext
 
 COMMUTATIVE = frozenset({"add", "mul", "min", "max", "eq", "ne", "logical_and", "logical_or"})
@@ -150,7 +151,7 @@ def apply_rules(function: FuncOp, rules: Sequence[AnyRule], context: PassContext
     for rule in rules:
         for root in (rule.root,) if isinstance(rule, Rule) else rule.roots:
             by_root.setdefault(root, []).append(rule)
-    for op in list(function.body.block.ops):
+    for op in walk_ops(function):
         pending = [op]
         while pending:
             each = pending.pop()
