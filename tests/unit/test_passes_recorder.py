@@ -273,7 +273,7 @@ def test_a_kernel_with_two_contractions_breaks_a_promise() -> None:
     from wia_compiler.passes.fusing.build import fuse
 
     ops = [op for op in module.walk() if isinstance(op, TensorOp)]
-    fuse(ops, ops[-1], set())
+    fuse(ops, ops[-1:], set())
     assert any(isinstance(op, FusedOp) for op in module.walk())
     with pytest.raises(VerifyException, match="one contraction"):
         verify_high_level(module, "k", "fusion")

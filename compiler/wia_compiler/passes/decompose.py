@@ -11,6 +11,7 @@ from xdsl.ir import Operation
 
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp, TensorOp
+from wia_compiler.passes.control_flow import walk_ops
 from wia_compiler.passes.decomposing.rows import decomposition_of
 from wia_compiler.passes.decomposing.steps import Steps
 from wia_compiler.passes.framework import PassContext
@@ -25,8 +26,8 @@ class Decompose:
 
     ``%1 = wia.softmax %x`` →
     ``wia.fused @softmax (%x) { reduce_max … sub … exp … reduce_sum … div }``.
-    An op that no kernel holds yet is put into one of its own, so that what it becomes stays
-    together. Folds of f16 and bf16 are carried in f32 and rounded once.
+    An op of a block that no kernel holds yet is put into one of its own, so that what it becomes
+    stays together. Folds of f16 and bf16 are carried in f32 and rounded once.
     """
 
     name: ClassVar[str] = "decompose"
@@ -34,16 +35,16 @@ class Decompose:
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Decompose the ops of the context's kernel."""
-        block = kernel_function(module, context.kernel).body.block
-        names = {op.kernel_name.data for op in block.ops if isinstance(op, FusedOp)}
-        for op in list(block.ops):
+        function = kernel_function(module, context.kernel)
+        names = {op.kernel_name.data for op in function.walk() if isinstance(op, FusedOp)}
+        for op in walk_ops(function):
             if isinstance(op, FusedOp):
                 _decompose_all(op.body.block.ops)
             elif isinstance(op, TensorOp) and decomposition_of(op) is not None:
-                if op.declaration.family == "movement":
+                if op.declaration.family == "movement" or op.parent_op() is not function:
                     _decompose(op)
                 else:
-                    _decompose_all(fuse([op], op, names).body.block.ops)
+                    _decompose_all(fuse([op], [op], names).body.block.ops)
 
 
 def _decompose_all(ops: Iterable[Operation]) -> None:

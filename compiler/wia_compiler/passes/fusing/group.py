@@ -10,6 +10,7 @@ from typing import TypeAlias
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
 from wia_compiler.passes.fusing.costs import Demand, words_of
+from wia_compiler.passes.fusing.graph import users_of
 from wia_compiler.passes.fusing.places import (
     Axes,
     Place,
@@ -19,9 +20,14 @@ from wia_compiler.passes.fusing.places import (
     reduced_place,
     whole,
 )
+from wia_compiler.passes.fusing.roles import Role, role_of
 
-_Pass: TypeAlias = "tuple[TensorOp, int]"
-"""A sweep over a row: the op that makes it and which of its sweeps it is."""
+_Pass: TypeAlias = "tuple[TensorOp | None, int]"
+"""A sweep over a row: the op that makes it (``None``: results are written) and which of its sweeps
+it is."""
+
+Order: TypeAlias = "tuple[int, int]"
+"""Where an op stands: its number in the block, and which of its copies it is."""
 
 _SWEEPS = {"softmax": 3, "layer_norm": 3, "rms_norm": 2}
 """How often an op reads its rows: softmax for the largest, the sum and the result."""
@@ -29,14 +35,14 @@ _SWEEPS = {"softmax": 3, "layer_norm": 3, "rms_norm": 2}
 
 @dataclass
 class Group:
-    """Ops of one kernel, the last first; ``sink`` is the one whose result leaves it.
+    """Ops of one kernel, the last first; ``sinks`` are those whose results leave it.
 
     ``folded`` are the axes of ``domain`` that its reductions fold. ``before`` are the ops between
     the kernel's arguments and its contraction. ``live`` holds, for each member, the registers
     that are taken while it is computed, ``passes`` the sweeps over a row that compute it.
     """
 
-    sink: TensorOp
+    sinks: tuple[TensorOp, ...]
     domain: Shape = ()
     folded: tuple[int, ...] | None = None
     contraction: TensorOp | None = None
@@ -52,16 +58,31 @@ class Group:
     @staticmethod
     def of(op: TensorOp) -> Group:
         """The kernel of one op alone."""
-        group = Group(op, op.result_spec.shape)
+        group = Group((op,), op.result_spec.shape)
         place: Place = whole(group.domain)
-        if op.declaration.family == "reduction":
+        if role_of(op) == "rows":
             group.domain = spec_of(op.arguments[0].type).shape
             group.folded = folded_axes(op)
             place = reduced_place(op)
-        if op.declaration.family == "contraction":
+        if role_of(op) == "contraction":
             group.contraction = op
         group.add(op, place)
         return group
+
+    @property
+    def sink(self) -> TensorOp:
+        """The op whose result leaves the kernel; of several the last in the text."""
+        return self.sinks[0]
+
+    @property
+    def role(self) -> Role:
+        """What the kernel is: rows, a contraction, elementwise, only movement, or one op alone."""
+        if self.folded is not None:
+            return "rows"
+        if self.contraction is not None:
+            return "contraction"
+        roles = {role_of(op) for op in self.members}
+        return next(each for each in ("alone", "elementwise", "movement") if each in roles)
 
     def demanded(self, op: TensorOp) -> Place | None:
         """Where the members read ``op``'s result; ``None`` where they disagree."""
@@ -119,9 +140,13 @@ class Group:
                 self.members[member] = tuple(None if a is None else names[a] for a in each)
         return True
 
-    def demand_with(self, op: TensorOp) -> Demand:
-        """What the kernel holds once it also computes ``op``, its first op."""
-        held = max((self.live[n] for n in self._held_across(op)), default=0) + words_of(op.result)
+    def demand_with(self, op: TensorOp, *, written: bool = False) -> Demand:
+        """What the kernel holds once it also computes ``op``, its first op.
+
+        ``written``: the result of ``op`` leaves the kernel too.
+        """
+        across = self._held_across(op, written=written)
+        held = max((self.live[n] for n in across), default=0) + words_of(op.result)
         own = _demand_at(op)
         words = max(self.demand.words, held, own.words)
         return Demand(words, max(self.demand.widest, own.widest))
@@ -131,9 +156,9 @@ class Group:
         """What the kernel holds at one point of its domain."""
         return Demand(max(self.live), self.widest)
 
-    def times_computed(self, op: TensorOp) -> int:
+    def times_computed(self, op: TensorOp, *, written: bool = False) -> int:
         """How often each element of ``op`` would be computed: once in each sweep that needs it."""
-        return max(len(self._passes_of(op)), 1)
+        return max(len(self._passes_of(op, written=written)), 1)
 
     def add(self, op: TensorOp, place: Place, *, before: bool = False) -> None:
         """Put an op before all others."""
@@ -148,43 +173,41 @@ class Group:
         if before:
             self.before.add(op)
 
-    def merged(self, other: Group, order: Mapping[TensorOp, int]) -> Group:
-        """This kernel and one that folds the same domain and whose sink it reads.
-
-        ``order`` is that of the text.
-        """
-        group = Group(self.sink, self.domain, other.folded)
+    def merged(
+        self, other: Group, sinks: tuple[TensorOp, ...], order: Mapping[TensorOp, Order]
+    ) -> Group:
+        """This kernel and one over the same domain; ``order`` is that of the text."""
+        folded = other.folded if self.folded is None else self.folded
+        group = Group(sinks, self.domain, folded)
         places = {**self.members, **other.members}
         for op in sorted(places, key=lambda each: order[each], reverse=True):
             group.add(op, places[op])
         return group
 
-    def _passes_of(self, op: TensorOp) -> frozenset[_Pass]:
-        if op is self.sink:
-            return frozenset({(op, 0)})
-        found: set[_Pass] = set()
+    def result(self, op: TensorOp) -> None:
+        """Let the result of ``op``, a member, leave the kernel too."""
+        self.sinks = (*self.sinks, op)
+
+    def _passes_of(self, op: TensorOp, *, written: bool = False) -> frozenset[_Pass]:
+        found: set[_Pass] = {(None, 0)} if written or op in self.sinks else set()
         for user in users_of(op):
             if user not in self.members:
                 continue
-            if user.declaration.family == "reduction":
+            if role_of(user) == "rows":
                 sweeps = _SWEEPS.get(user.declaration.name, 1)
                 found |= {(user, sweep) for sweep in range(sweeps)}
             else:
                 found |= self.passes[user]
         return frozenset(found)
 
-    def _held_across(self, op: TensorOp) -> list[int]:
+    def _held_across(self, op: TensorOp, *, written: bool = False) -> list[int]:
         """Positions of members that run while ``op``'s result is held and that do not read it."""
         reading = {self.position[user] for user in users_of(op) if user in self.position}
+        if written or op in self.sinks:
+            return [n for n in range(len(self.live)) if n not in reading]
         if not reading:
             return []
         return [n for n in range(min(reading), len(self.live)) if n not in reading]
-
-
-def users_of(op: TensorOp) -> list[TensorOp]:
-    """The ops of the language that read an op's result, each once."""
-    users = (use.operation for use in op.result.uses)
-    return list(dict.fromkeys(user for user in users if isinstance(user, TensorOp)))
 
 
 def _demand_at(op: TensorOp) -> Demand:

@@ -14,35 +14,45 @@ from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.fusing.costs import words_of
-from wia_compiler.passes.fusing.group import Group, users_of
-from wia_compiler.passes.fusing.places import Place, folded_axes, reduced_place
+from wia_compiler.passes.fusing.graph import users_of
+from wia_compiler.passes.fusing.group import Group
+from wia_compiler.passes.fusing.places import Place, folded_axes, reduced_place, whole
+from wia_compiler.passes.fusing.roles import keeps_shape, role_of
 
 
 @dataclass(frozen=True)
 class Refusal:
     """Why a producer may not join, with numbers of its own.
 
-    ``later``: it may after all, once the kernel it would join folds rows.
+    ``unless`` is what would have to hold for this reason to fall away. ``later``: it may after
+    all, once the kernel it would join folds rows.
     """
 
     reason: str
+    unless: str
     numbers: dict[str, int | str] = field(default_factory=dict[str, "int | str"])
     later: bool = False
 
 
 def place_in(group: Group, op: TensorOp, facts: TargetFacts) -> Place | Refusal:
     """Where ``op``'s result stands in the kernel of all its users, or why it cannot join."""
-    family = op.declaration.family
+    role, name = role_of(op), op.declaration.name
+    for each in (op, group.sink):
+        if role_of(each) == "alone":
+            own = each.declaration.name
+            return Refusal(f"{own} has nests of its own", f"{own} could share a nest")
     feeding = [user for user in users_of(op) if group.feeds_contraction(user)]
-    if feeding and family != "movement":
+    if feeding and role != "movement":
         return _feeds_contraction(group, op)
-    if len(feeding) == len(users_of(op)):
+    if feeding and len(feeding) == len([user for user in users_of(op) if user in group.members]):
         return ()
     place = group.demanded(op)
     if place is None:
-        name = op.declaration.name
-        return Refusal(f"{name} is read in two orders of its elements, it would be computed twice")
-    match family:
+        return Refusal(
+            f"{name} is read in two orders of its elements, it would be computed twice",
+            f"all that read {name} took its elements in one order",
+        )
+    match role:
         case "movement":
             return place
         case "elementwise":
@@ -53,16 +63,66 @@ def place_in(group: Group, op: TensorOp, facts: TargetFacts) -> Place | Refusal:
             return _reduction(group, op, place, facts)
 
 
+def writable(group: Group, op: TensorOp, place: Place, needed_by: str) -> Refusal | None:
+    """Why a kernel that ``op`` joins at ``place`` cannot write its result too, if it cannot.
+
+    A nest writes results of its whole domain, and what its reductions or contraction leave.
+    """
+    role, name = role_of(op), op.declaration.name
+    at_home = place == whole(group.domain) and op.result_spec.shape == group.domain
+    match group.role:
+        case "rows":
+            possible = role == "rows" or _follows_rows(group, op)
+            possible = possible or (at_home and _is_folded(group, op))
+        case "contraction":
+            possible = not group.feeds_contraction(op)
+        case _:
+            possible = at_home or role in ("rows", "contraction")
+    if role != "movement" and possible:
+        return None
+    reason = f"{name} is {needed_by} too, which the nest does not write at its points"
+    return Refusal(reason, f"{name} were not {needed_by} as well")
+
+
 def join(group: Group, op: TensorOp, place: Place) -> None:
     """Let ``op`` join at the place that ``place_in`` gave."""
-    users = users_of(op)
+    users = [user for user in users_of(op) if user in group.members]
     before = bool(users) and all(group.feeds_contraction(user) for user in users)
-    if op.declaration.family == "contraction":
+    if role_of(op) == "contraction":
         group.contraction = op
-    if op.declaration.family == "reduction" and group.folded is None and not isinstance(place, str):
+    if role_of(op) == "rows" and group.folded is None and not isinstance(place, str):
         group.fold(op, place)
         place = reduced_place(op)
     group.add(op, place, before=before)
+
+
+def _follows_rows(group: Group, op: TensorOp) -> bool:
+    """Whether an op reads what the kernel's reductions leave, through members or itself."""
+    pending, seen = [op], set[TensorOp]()
+    while pending:
+        for value in pending.pop().arguments:
+            maker = value.owner
+            if not isinstance(maker, TensorOp) or maker not in group.members or maker in seen:
+                continue
+            if role_of(maker) == "rows":
+                return True
+            seen.add(maker)
+            pending.append(maker)
+    return False
+
+
+def _is_folded(group: Group, op: TensorOp) -> bool:
+    """Whether a reduction of the kernel reads an op's elements, each at its own point."""
+    home, pending = whole(group.domain), [op]
+    while pending:
+        for user in users_of(pending.pop()):
+            if user not in group.members:
+                continue
+            if role_of(user) == "rows":
+                return True
+            if role_of(user) == "elementwise" and group.members[user] == home:
+                pending.append(user)
+    return False
 
 
 def _feeds_contraction(group: Group, op: TensorOp) -> Refusal:
@@ -70,17 +130,20 @@ def _feeds_contraction(group: Group, op: TensorOp) -> Refusal:
     if contraction is None:
         raise ValueError("only a kernel with a contraction has operands of one")
     target = contraction.declaration.name
-    if op.declaration.family == "contraction":
+    if role_of(op) == "contraction":
         return _two_contractions(op, contraction)
     times = _reads(contraction) // max(op.result_spec.num_elements, 1)
     numbers: dict[str, int | str] = {"times_computed": times}
     if times <= 1:
         return Refusal(
-            f"{target} reads its operands from memory, not from values computed on the way", numbers
+            f"{target} reads its operands from memory, not from values computed on the way",
+            f"{target} were written as a reduction of products",
+            numbers,
         )
-    whole = "the rows" if op.declaration.family == "reduction" else "each element"
+    whole = "the rows" if role_of(op) == "rows" else "each element"
     return Refusal(
         f"{whole} of {name} would be computed {times} times, as often as {target} reads them",
+        f"{target} read each element of {name} once, not {times} times",
         numbers,
     )
 
@@ -95,8 +158,11 @@ def _reads(contraction: TensorOp) -> int:
 
 
 def _two_contractions(op: TensorOp, contraction: TensorOp) -> Refusal:
-    names = f"{op.declaration.name} and {contraction.declaration.name}"
-    return Refusal(f"one kernel holds one contraction, here are two: {names}")
+    name, other = op.declaration.name, contraction.declaration.name
+    return Refusal(
+        f"one kernel holds one contraction, here are two: {name} and {other}",
+        f"{name} or {other} were no contraction",
+    )
 
 
 def _elementwise(group: Group, op: TensorOp, place: Place) -> Place | Refusal:
@@ -104,12 +170,19 @@ def _elementwise(group: Group, op: TensorOp, place: Place) -> Place | Refusal:
     points = group.points(place)
     if points == elements or not points or elements == 1:
         return place
-    name, times = op.declaration.name, points // max(elements, 1)
+    later = group.folded is None and group.contraction is None
+    return _computed_again(group, op, points, later=later)
+
+
+def _computed_again(group: Group, op: TensorOp, points: int, *, later: bool = False) -> Refusal:
+    elements, name = op.result_spec.num_elements, op.declaration.name
+    times = points // max(elements, 1)
     return Refusal(
         f"{name} has {elements} elements, each would be computed {times} times: the kernel has "
         f"{points} points",
+        f"{name} had {points} elements, one for each point of the kernel",
         {"times_computed": times},
-        later=group.folded is None and group.contraction is None,
+        later=later,
     )
 
 
@@ -121,66 +194,72 @@ def _contraction(group: Group, op: TensorOp, place: Place) -> Place | Refusal:
         return _contraction_into_rows(group, op)
     if group.covers(place):
         return place
-    elements, points = op.result_spec.num_elements, group.points(place)
-    if elements != points:
-        times = points // max(elements, 1)
-        return Refusal(
-            f"{name} has {elements} elements, each would be computed {times} times: the kernel "
-            f"has {points} points",
-            {"times_computed": times},
-        )
+    points = group.points(place)
+    if op.result_spec.num_elements != points:
+        return _computed_again(group, op, points)
     mover = next(user.declaration.name for user in users_of(op))
-    return Refusal(f"{mover} takes the result of {name} in another order than {name} computes it")
+    return Refusal(
+        f"{mover} takes the result of {name} in another order than {name} computes it",
+        f"{mover} kept the order of {name}'s elements",
+    )
 
 
 def _contraction_into_rows(group: Group, op: TensorOp) -> Refusal:
     length = math.prod(group.domain[axis] for axis in group.folded or ())
     registers = length * words_of(op.result)
-    folding = _folding(group)
-    name = op.declaration.name
+    folding, name = _folding(group).declaration.name, op.declaration.name
     return Refusal(
-        f"{folding.declaration.name} folds rows of {length} elements of {name}'s result: a row "
+        f"{folding} folds rows of {length} elements of {name}'s result: a row "
         f"would have to stay in {registers} registers until it is folded",
+        f"{folding} folded rows of 1 element, not {length}",
         {"row_elements": length, "row_registers": registers},
     )
 
 
 def _folding(group: Group) -> TensorOp:
-    return next(op for op in group.members if op.declaration.family == "reduction")
+    return next(op for op in group.members if role_of(op) == "rows")
 
 
 def _reduction(group: Group, op: TensorOp, place: Place, facts: TargetFacts) -> Place | Refusal:
     name = op.declaration.name
     if group.contraction is not None:
+        other = group.contraction.declaration.name
         return Refusal(
-            f"one kernel holds either reductions or a contraction, here are {name} and "
-            f"{group.contraction.declaration.name}"
+            f"one kernel holds either reductions or a contraction, here are {name} and {other}",
+            f"{name} folded nothing",
         )
     shape, axes = spec_of(op.arguments[0].type).shape, folded_axes(op)
     if group.folded is not None and (shape, axes) != (group.domain, group.folded):
-        other = _folding(group).declaration.name
+        other, theirs = _folding(group).declaration.name, axes_text(group.folded, group.domain)
         return Refusal(
-            f"one kernel folds one set of axes: {name} folds {_axes(axes, shape)}, "
-            f"{other} {_axes(group.folded, group.domain)}"
+            f"one kernel folds one set of axes: {name} folds {axes_text(axes, shape)}, "
+            f"{other} {theirs}",
+            f"{name} folded {theirs}",
         )
     natural = reduced_place(op)
     if place == natural and shape == group.domain:
         return place if group.folded is not None else _spread(group, op, place, facts)
-    if group.folded is None and group.covers(place) and "keepdim" in op.values:
+    if group.folded is None and group.covers(place) and not keeps_shape(op):
         return place
+    kept = not keeps_shape(op) and not op.values["keepdim"]
     return Refusal(
-        f"the result of {name} is needed at other points than those where a row of it is folded"
+        f"the result of {name} is needed at other points than those where a row of it is folded",
+        f"{name} kept {axes_text(axes, shape)} (keepdim=true)"
+        if kept
+        else f"each row of {name} were read at its own points alone",
     )
 
 
 def _spread(group: Group, op: TensorOp, place: Place, facts: TargetFacts) -> Place | Refusal:
     """A kernel of whole rows is shared out by rows: a few long ones leave processors idle."""
     name, rows, points = op.declaration.name, op.result_spec.num_elements, math.prod(group.domain)
-    if not too_few_rows(rows, group, facts) or "keepdim" not in op.values:
+    if not too_few_rows(rows, group, facts) or keeps_shape(op):
         return place
+    needed = min(facts.parallel_rows, points)
     return Refusal(
         f"{name} leaves {rows} of {points} elements: the kernel would run on {rows} of "
         f"{facts.parallel_rows} processors",
+        f"{name} left {needed} rows or more, not {rows}",
         {"rows": rows, "parallel_rows": facts.parallel_rows},
     )
 
@@ -190,7 +269,8 @@ def too_few_rows(rows: int, group: Group, facts: TargetFacts) -> bool:
     return rows < min(facts.parallel_rows, math.prod(group.domain))
 
 
-def _axes(axes: tuple[int, ...], shape: tuple[int, ...]) -> str:
+def axes_text(axes: tuple[int, ...], shape: tuple[int, ...]) -> str:
+    """``axis 1 of 4x8``."""
     listed = ", ".join(str(axis) for axis in axes)
     word = "axis" if len(axes) == 1 else "axes"
     return f"{word} {listed or 'none'} of {'x'.join(str(size) for size in shape) or 'a scalar'}"

@@ -16,6 +16,7 @@ from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.dialects.wia.reduction import normalized_axes
 from wia_compiler.dialects.wia.rules import normalize_axes, normalize_axis
 from wia_compiler.passes.canonical_functions import axes_order
+from wia_compiler.passes.fusing.roles import role_of
 
 SCATTERED: Final = "scattered"
 Axes: TypeAlias = "tuple[int | None, ...]"
@@ -54,7 +55,7 @@ def reduced_place(op: TensorOp) -> Axes:
 def operand_place(op: TensorOp, place: Place, operand: SSAValue, domain: Shape) -> Place:
     """Where an operand stands, given where the op's result does."""
     shape = spec_of(operand.type).shape
-    if op.declaration.family == "reduction":
+    if role_of(op) == "rows":
         return _aligned(whole(domain), shape)
     if isinstance(place, str):
         return SCATTERED
