@@ -22,6 +22,9 @@ class OpRow:
     ``parent`` is the id of the op whose region holds it (``None`` at the top of the kernel).
     ``line`` is the line of the stage's text on which the op is printed (from 1; 0: not printed).
     ``name`` is the op's full name (``wia.conv2d``) and ``label`` what a graph shows (``conv2d``).
+    ``block`` names the block that holds it in a function of several (``head``, else empty);
+    ``successors`` the blocks that a branch leads to, where its condition is true first. An argument
+    of such a block is a row too (``block.argument``): its operands are what branches pass for it.
     """
 
     id: str
@@ -36,6 +39,8 @@ class OpRow:
     line: int = 0
     flops: int = 0
     size_bytes: int = 0
+    block: str = ""
+    successors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,7 @@ def _op_row(data: dict[str, Any]) -> OpRow:
         spans=_spans(data.pop("spans")),
         operands=tuple(data.pop("operands")),
         origins=tuple(data.pop("origins")),
+        successors=tuple(data.pop("successors", ())),
         **data,
     )
 

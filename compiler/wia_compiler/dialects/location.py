@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     StringAttr,
     UnknownLoc,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, BlockArgument, Operation
 
 from wia_compiler.base.source import Span
 
@@ -45,8 +45,8 @@ def location(*origins: Origin) -> LocationAttr:
     return names[0] if len(names) == 1 else FusedLoc(ArrayAttr[Attribute](names), NoneAttr())
 
 
-def origins_of(op: Operation) -> tuple[Origin, ...]:
-    """The origins an op's location holds; empty for an unknown location."""
+def origins_of(op: Operation | BlockArgument) -> tuple[Origin, ...]:
+    """The origins a location holds, of an op or of a block's argument; empty where unknown."""
     return _origins(op.location)
 
 
@@ -65,8 +65,8 @@ def common_location(shared: LocationAttr, caller: LocationAttr) -> LocationAttr:
     return location(*common) if common else caller
 
 
-def spans_of(op: Operation) -> tuple[Span, ...]:
-    """The source spans of an op, in order, each once."""
+def spans_of(op: Operation | BlockArgument) -> tuple[Span, ...]:
+    """The source spans of an op or of a block's argument, in order, each once."""
     spans = (origin.span for origin in origins_of(op))
     return tuple(dict.fromkeys(span for span in spans if span is not None))
 

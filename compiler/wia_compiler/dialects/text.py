@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from io import StringIO
 
 from xdsl.context import Context
 from xdsl.dialects import arith, builtin, cf, func, math, memref, scf, vector
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Block, Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
@@ -64,16 +65,28 @@ class _CountingStream(StringIO):
 
 
 class LinePrinter(Printer):
-    """A printer that also notes the line (from 1) on which each op begins."""
+    """A printer that also notes the line (from 1) on which each op, and each block, begins."""
 
     def __init__(self) -> None:
         self._counting = _CountingStream()
         super().__init__(self._counting)
         self.lines: dict[Operation, int] = {}
+        self.block_lines: dict[Block, int] = {}
 
     def print_op(self, op: Operation) -> None:
         self.lines[op] = self._counting.line
         super().print_op(op)
+
+    def print_block(
+        self, block: Block, print_block_args: bool = True, print_block_terminator: bool = True
+    ) -> None:
+        self.block_lines[block] = self._counting.line + 1  # a label stands on a line of its own
+        super().print_block(block, print_block_args, print_block_terminator)
+
+    @property
+    def names_of_blocks(self) -> Mapping[Block, str]:
+        """What the text calls each block, without ``^``."""
+        return self._blocks
 
     @property
     def text(self) -> str:

@@ -102,9 +102,9 @@ class Recorder:
         printer.print_op(self.module)
         self._before.copied_tokens = dict(self.context.copied_tokens)
         table = op_table(
-            self.module, self.context.kernel, level, printer.lines, self._before, self._types
+            self.module, self.context.kernel, level, printer, self._before, self._types
         )
-        self._before = OpsBefore(table.ids, table.parents)
+        self._before = OpsBefore(table.ids, table.parents, arguments=table.arguments)
         self.context.ids = {id(op): number for op, number in table.ids.items()}
         decisions = tuple(self.context.decisions)
         return Stage(
@@ -167,4 +167,6 @@ def _op_state(op: Operation) -> _Fingerprint:
         tuple(op.properties.values()),
         tuple(op.attributes.values()),
         tuple(arg.type for region in op.regions for block in region.blocks for arg in block.args),
+        op.parent,
+        tuple(op.successors),
     )

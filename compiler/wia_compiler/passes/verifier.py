@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.cf import BranchOp, ConditionalBranchOp
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
+from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.ops import (
     AnyTensorType,
     ConstantOp,
@@ -19,6 +21,7 @@ from wia_compiler.dialects.wia.ops import (
     TensorOp,
 )
 from wia_compiler.passes.kernel_function import kernel_function
+from wia_compiler.passes.verify_blocks import verify_blocks
 
 HIGH_STAGES = (
     "import",
@@ -49,8 +52,12 @@ def _has_open_type(op: Operation) -> bool:
 
 
 def _is_unused(op: Operation) -> bool:
-    pure = isinstance(op, TensorOp | ConstantOp | FusedOp)
-    return pure and all(result.first_use is None for result in op.results)
+    pure = isinstance(op, TensorOp | ConstantOp | FusedOp | ConditionOp)
+    if pure and all(result.first_use is None for result in op.results):
+        return True
+    branches = isinstance(op, BranchOp | ConditionalBranchOp)
+    blocks = op.successors if branches else ()
+    return any(argument.first_use is None for block in blocks for argument in block.args)
 
 
 def _is_composite(op: Operation) -> bool:
@@ -79,7 +86,7 @@ HIGH_LEVEL: tuple[Contract, ...] = (
 
 
 def verify_high_level(module: ModuleOp, kernel: str, stage: str) -> None:
-    """Check the kernel's ops against what the stages up to ``stage`` promise.
+    """Check the kernel's blocks, and its ops against what the stages up to ``stage`` promise.
 
     Raises ``VerifyException`` with the op and the promise it breaks.
     """
@@ -88,6 +95,7 @@ def verify_high_level(module: ModuleOp, kernel: str, stage: str) -> None:
     function: FuncOp = kernel_function(module, kernel)
     passed = HIGH_STAGES[: HIGH_STAGES.index(stage) + 1]
     rows = [row for row in HIGH_LEVEL if row.since in passed]
+    verify_blocks(function, typed="infer-shapes" in passed)
     for op in function.body.walk():
         for row in rows:
             if row.broken(op):

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import BlockArgument, Operation
 
 from wia_compiler.dialects.location import origins_of
 from wia_compiler.dialects.wia.ops import FusedOp
@@ -22,13 +22,14 @@ _NO_COPIES: Mapping[int, tuple[int, ...]] = {}
 class OpsBefore:
     """The ops of a stage as they were before the next pass, which may erase them.
 
-    ``ids`` and ``parents`` are those of its rows; ``copied_tokens`` maps a token that the pass
-    made to those it stands for.
+    ``ids`` and ``parents`` are those of its rows, ``arguments`` the ids of its blocks' arguments;
+    ``copied_tokens`` maps a token that the pass made to those it stands for.
     """
 
     ids: Mapping[Operation, str] = field(default_factory=dict[Operation, str])
     parents: Mapping[Operation, Operation] = field(default_factory=dict[Operation, Operation])
     copied_tokens: Mapping[int, tuple[int, ...]] = field(default_factory=lambda: _NO_COPIES)
+    arguments: Mapping[BlockArgument, str] = field(default_factory=dict[BlockArgument, str])
 
     def __post_init__(self) -> None:
         self._tokens = {op: frozenset(o.token for o in origins_of(op)) for op in self.ids}
@@ -46,15 +47,23 @@ class OpsBefore:
         if isinstance(op, FusedOp):
             inner = [id for each in op.body.block.ops for id in self.origins_of(each)]
             return tuple(dict.fromkeys(inner))
-        tokens = frozenset(
+        key = (self._tokens_before(op), bool(op.regions) or op.name == "func.call")
+        if key not in self._known:
+            self._known[key] = self._related(*key)
+        return self._known[key]
+
+    def origins_of_argument(self, argument: BlockArgument) -> tuple[str, ...]:
+        """Ids, in the stage before, of what an argument of a block came from."""
+        if argument in self.arguments:
+            return (self.arguments[argument],)
+        return self._related(self._tokens_before(argument), False)
+
+    def _tokens_before(self, op: Operation | BlockArgument) -> frozenset[int]:
+        return frozenset(
             before
             for origin in origins_of(op)
             for before in self.copied_tokens.get(origin.token, (origin.token,))
         )
-        key = (tokens, bool(op.regions) or op.name == "func.call")
-        if key not in self._known:
-            self._known[key] = self._related(*key)
-        return self._known[key]
 
     def _related(self, tokens: frozenset[int], holds_others: bool) -> tuple[str, ...]:
         related = {op for token in tokens for op in self._by_token.get(token, ())}

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from wia_compiler.base.record import Level, OpRow
 from wia_compiler.base.source import Span
 from wia_compiler.dialects.location import spans_of
+from wia_compiler.dialects.text import LinePrinter
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import FusedOp, TensorOp, YieldOp
+from wia_compiler.passes.control_flow import edges_into
 from wia_compiler.passes.recording.families import family_of, is_index_arithmetic, label_for
 from wia_compiler.passes.recording.provenance import OpsBefore
 
@@ -22,45 +24,120 @@ _MOST_SCALAR_OPS = 1500
 """Scalar ops of a low-level stage that a table lists; beyond that it shows structure alone."""
 
 
+ARGUMENT = "block.argument"
+"""The name of the row of a block's argument."""
+
+_Node: TypeAlias = "Operation | BlockArgument"
+_Listed: TypeAlias = "tuple[_Node, Operation | None]"
+
+
 @dataclass
 class OpTable:
-    """Rows of one stage, the id of every op that has one, and the op whose region holds it."""
+    """Rows of one stage, the ids of ops and blocks' arguments, the op whose region holds each op.
+
+    An argument has a row where its block is one of several of a function, and not the first.
+    """
 
     rows: tuple[OpRow, ...]
     ids: dict[Operation, str]
     parents: dict[Operation, Operation]
+    arguments: dict[BlockArgument, str]
 
 
 def op_table(
     module: ModuleOp,
     kernel: str,
     level: Level,
-    lines: Mapping[Operation, int],
+    printed: LinePrinter,
     before: OpsBefore,
     types: TypeTexts,
 ) -> OpTable:
-    """Number the ops of a stage and describe each: the kernel's on the high level, else all."""
+    """Number the ops of a stage and describe each: the kernel's on the high level, else all.
+
+    ``printed`` is the printer that has written the stage: it knows lines and names of blocks.
+    """
     listed = list(_listed(module, kernel, level))
-    ids = {op: str(number) for number, (op, _) in enumerate(listed)}
-    values = _Values(ids, _calls(module))
-    rows = tuple(
-        OpRow(
-            id=ids[op],
+    numbers = {node: str(number) for number, (node, _) in enumerate(listed)}
+    table = OpTable(
+        (),
+        {node: id for node, id in numbers.items() if isinstance(node, Operation)},
+        {
+            node: parent
+            for node, parent in listed
+            if parent is not None and isinstance(node, Operation)
+        },
+        {node: id for node, id in numbers.items() if isinstance(node, BlockArgument)},
+    )
+    values = _Values(table.ids, _calls(module), table.arguments)
+    describe = _Describer(table, values, printed, before, types)
+    table.rows = tuple(describe.row(node, parent) for node, parent in listed)
+    return table
+
+
+@dataclass
+class _Describer:
+    table: OpTable
+    values: _Values
+    printed: LinePrinter
+    before: OpsBefore
+    types: TypeTexts
+
+    def row(self, node: _Node, parent: Operation | None) -> OpRow:
+        holder = self.table.ids.get(parent) if parent is not None else None
+        return self._argument(node, holder) if isinstance(node, BlockArgument) else self._op(
+            node, holder
+        )  # fmt: skip
+
+    def _op(self, op: Operation, parent: str | None) -> OpRow:
+        return OpRow(
+            id=self.table.ids[op],
             name=op.name,
             label=label_for(op),
             family=family_of(op),
-            operands=values.operands(op),
-            result_type=", ".join(types.text(result.type) for result in op.results),
+            operands=self.values.operands(op),
+            result_type=", ".join(self.types.text(result.type) for result in op.results),
             spans=spans_of(op),
-            origins=before.origins_of(op),
-            parent=ids.get(parent) if parent is not None else None,
-            line=lines.get(op, 0),
+            origins=self.before.origins_of(op),
+            parent=parent,
+            line=self.printed.lines.get(op, 0),
             flops=_flops(op),
-            size_bytes=sum(types.size_bytes(result.type) for result in op.results),
+            size_bytes=sum(self.types.size_bytes(result.type) for result in op.results),
+            block=self._block(op.parent),
+            successors=tuple(self.printed.names_of_blocks[each] for each in op.successors),
         )
-        for op, parent in listed
-    )
-    return OpTable(rows, ids, {op: parent for op, parent in listed if parent is not None})
+
+    def _argument(self, argument: BlockArgument, parent: str | None) -> OpRow:
+        passed = dict.fromkeys(
+            source
+            for edge in edges_into(_region_of(argument.block)).get(argument.block, ())
+            for source in self.values.sources(edge.values[argument.index])
+        )
+        return OpRow(
+            id=self.table.arguments[argument],
+            name=ARGUMENT,
+            label=argument.name_hint or f"argument {argument.index}",
+            family="other",
+            operands=tuple(passed),
+            result_type=self.types.text(argument.type),
+            spans=spans_of(argument),
+            origins=self.before.origins_of_argument(argument),
+            parent=parent,
+            line=self.printed.block_lines.get(argument.block, 0),
+            size_bytes=self.types.size_bytes(argument.type),
+            block=self._block(argument.block),
+        )
+
+    def _block(self, block: Block | None) -> str:
+        region = block.parent if block is not None else None
+        if block is None or region is None or region.blocks.first is region.blocks.last:
+            return ""
+        return self.printed.names_of_blocks.get(block, "")
+
+
+def _region_of(block: Block) -> Region:
+    region = block.parent
+    assert region is not None
+    return region
 
 
 @dataclass
@@ -90,10 +167,8 @@ def line_spans(lines: Mapping[Operation, int]) -> dict[int, tuple[Span, ...]]:
     return {line: spans for line, spans in sorted(found.items()) if spans}
 
 
-def _listed(
-    module: ModuleOp, kernel: str, level: Level
-) -> Iterator[tuple[Operation, Operation | None]]:
-    """The ops that have a row, each with the op whose region holds it, in order of the text."""
+def _listed(module: ModuleOp, kernel: str, level: Level) -> Iterator[_Listed]:
+    """What has a row, each with the op whose region holds it, in order of the text."""
     if level == "high":
         for op in module.ops:
             if isinstance(op, FuncOp) and op.sym_name.data == kernel:
@@ -105,11 +180,11 @@ def _listed(
         yield from _inside(op, op, scalars=scalars)
 
 
-def _inside(
-    op: Operation, parent: Operation | None, *, scalars: bool
-) -> Iterator[tuple[Operation, Operation | None]]:
+def _inside(op: Operation, parent: Operation | None, *, scalars: bool) -> Iterator[_Listed]:
     for region in op.regions:
         for block in region.blocks:
+            if block is not region.blocks.first:
+                yield from ((argument, parent) for argument in block.args)
             for inner in block.ops:
                 if _is_listed(inner, scalars):
                     yield inner, parent
@@ -120,20 +195,29 @@ def _inside(
 def _is_listed(op: Operation, scalars: bool) -> bool:
     if isinstance(op, YieldOp) or op.name.endswith(".yield"):
         return False
-    if op.name.startswith(("wia.", "tile.", "tpu.", "gpu.", "func.")) or op.regions:
+    if op.name.startswith(("wia.", "tile.", "tpu.", "gpu.", "func.", "cf.")) or op.regions:
         return True
     if op.name in ("memref.alloc", "memref.reinterpret_cast"):
         return True
+    if op.name == "memref.load" and _is_in_host(op):
+        return True
     return scalars and op.name != "arith.constant" and not is_index_arithmetic(op)
+
+
+def _is_in_host(op: Operation) -> bool:
+    """Whether an op stands in the function that calls nests: there a load reads a condition."""
+    holder = op.parent_op()
+    return isinstance(holder, FuncOp) and "wia.host" in holder.attributes
 
 
 def _calls(module: ModuleOp) -> dict[str, list[CallOp]]:
     """The calls of each function."""
     calls: dict[str, list[CallOp]] = {}
     for function in module.ops:
-        for op in function.regions[0].ops if function.regions else ():
-            if isinstance(op, CallOp):
-                calls.setdefault(op.callee.string_value(), []).append(op)
+        for block in function.regions[0].blocks if function.regions else ():
+            for op in block.ops:
+                if isinstance(op, CallOp):
+                    calls.setdefault(op.callee.string_value(), []).append(op)
     return calls
 
 
@@ -146,18 +230,21 @@ class _Values:
 
     ids: Mapping[Operation, str]
     calls: Mapping[str, Sequence[CallOp]]
+    rows: Mapping[BlockArgument, str]
     arguments: dict[SSAValue, tuple[str, ...]] = field(
         default_factory=dict[SSAValue, "tuple[str, ...]"]
     )
 
     def operands(self, op: Operation) -> tuple[str, ...]:
-        return tuple(source for value in op.operands for source in self._sources(value))
+        return tuple(source for value in op.operands for source in self.sources(value))
 
-    def _sources(self, value: SSAValue) -> tuple[str, ...]:
+    def sources(self, value: SSAValue) -> tuple[str, ...]:
         if isinstance(value, OpResult):
             return (self.ids[value.op],) if value.op in self.ids else ()
         if not isinstance(value, BlockArgument):
             return ()
+        if value in self.rows:
+            return (self.rows[value],)
         if value not in self.arguments:
             self.arguments[value] = self._argument(value)
         return self.arguments[value]
@@ -166,10 +253,10 @@ class _Values:
         holder = value.block.parent_op()
         match holder:
             case FusedOp():
-                return self._sources(holder.arguments[value.index])
+                return self.sources(holder.arguments[value.index])
             case FuncOp() if holder.sym_name.data in self.calls:
                 calls = self.calls[holder.sym_name.data]
-                passed = (self._sources(call.operands[value.index]) for call in calls)
+                passed = (self.sources(call.operands[value.index]) for call in calls)
                 return tuple(dict.fromkeys(source for each in passed for source in each))
             case FuncOp():
                 return (f"arg:{value.name_hint or value.index}",)
@@ -184,6 +271,16 @@ def _flops(op: Operation) -> int:
 
 
 def count_ops(rows: Sequence[OpRow]) -> int:
-    """Ops at the top of a high-level kernel, apart from constants, declarations and the return."""
-    aside = ("wia.constant", "wia.declare", ReturnOp.name)
-    return sum(1 for row in rows if row.parent is None and row.name not in aside)
+    """Ops at the top of a high-level kernel, apart from constants, declarations and branches."""
+    return sum(1 for row in rows if row.parent is None and row.name not in _ASIDE)
+
+
+_ASIDE = (
+    "wia.constant",
+    "wia.declare",
+    "wia.condition",
+    "cf.br",
+    "cf.cond_br",
+    ARGUMENT,
+    ReturnOp.name,
+)
