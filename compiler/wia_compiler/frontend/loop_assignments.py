@@ -91,7 +91,7 @@ def _stored_array(name: syntax.Name, body: NestBody) -> SSAValue | None:
         )
         return None
     if name.text in body.fixed or literal_of(body.values.get(name.text)) is not None:
-        body.report(f"{name.text} is a number and has no elements", name.span, "index an array")
+        body.report(f"{name.text!r} is a number and has no elements", name.span, "index an array")
         return None
     if name.text not in body.values:
         value_of(name, body)

@@ -61,7 +61,7 @@ class ElementReader:
                 rank = self._rank(text)
                 axes = {0: "is a tensor", 1: "has 1 axis"}.get(rank, f"has {rank} axes")
                 self.body.report(
-                    f"{text} {axes}, expected one element of it inside a loop over elements",
+                    f"{text!r} {axes}, expected one element of it inside a loop over elements",
                     node.span,
                     f"write {text}[{', '.join('ijklmn'[: max(rank, 1)])}]",
                 )
@@ -80,9 +80,10 @@ class ElementReader:
         return declaration is not None and declaration.family != "elementwise"
 
     def _refuse_tensor(self, name: str, node: syntax.Expression) -> None:
+        shown = name if name == "'@'" else repr(name)
         kind = "is a kernel" if name in self.body.signatures else "works on whole tensors"
         self.body.report(
-            f"{name} {kind} and cannot stand in a loop over elements",
+            f"{shown} {kind} and cannot stand in a loop over elements",
             node.span,
             "compute it before the loop, or write its elements out",
         )
@@ -120,7 +121,7 @@ class ElementReader:
         scalar = any(p.name == name.text and p.role == "scalar" for p in self.body.signature.inputs)
         if scalar or name.text in self.body.fixed or literal_of(value) is not None:
             self.body.report(
-                f"{name.text} is a number and has no elements",
+                f"{name.text!r} is a number and has no elements",
                 name.span,
                 "index an array",
             )
@@ -139,7 +140,7 @@ class ElementReader:
         if rank and name is not None and rank != len(subscripts):
             found = "1 index" if len(subscripts) == 1 else f"{len(subscripts)} indices"
             self.body.report(
-                f"{found} for {name.text}, which has {rank} ax{'i' if rank == 1 else 'e'}s",
+                f"{found} for {name.text!r}, which has {rank} ax{'i' if rank == 1 else 'e'}s",
                 node.span,
                 f"write {name.text}[{', '.join('ijklmn'[:rank])}]",
             )

@@ -1,7 +1,7 @@
 """Statements that name single elements to one ``loop.nest`` among a kernel's tensor ops.
 
 ``statements.py`` asks ``is_loop_level`` of each statement and hands every longest run of such
-statements to ``import_loops``; an element read elsewhere (``x = A[0] * 2;``) is ``import_element``.
+statements to ``import_loops``. Elements read elsewhere are read by ``ElementsOutside``.
 Variables that change become values carried by loops, arrays are changed in place inside the nest.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Attribute, Region, SSAValue
+from xdsl.ir import Attribute, OpResult, Region, SSAValue
 
 from wia_compiler.dialects.loop_control import ForOp, IfOp, WhileOp
 from wia_compiler.dialects.loop_elements import ConditionOp, LoadOp, YieldOp
@@ -60,23 +60,35 @@ def import_loops(statements: Sequence[syntax.Statement], body: Body) -> None:
                 body.values.setdefault(name.text, None)
 
 
-def import_element(node: syntax.Index, body: Body) -> SSAValue | None:
-    """The value of ``A[i, j]`` in a statement over tensors: a nest that reads one element."""
-    nest = _nest(body, node)
-    value = value_of(node, nest)
-    if value is None:
-        return None
-    name = (
-        f"{value.owner.array.name_hint}_element" if isinstance(value.owner, LoadOp) else "element"
-    )
-    before = dict(nest.values)
-    nest.values[name] = value
-    saved = dict(body.values)
-    nest.finish(before, node.span)
-    result = body.values[name]
-    body.values.clear()
-    body.values.update(saved)
-    return result
+class ElementsOutside:
+    """Reads single elements in statements over tensors (``x = A[0] * 2;``), for ``Body.elements``.
+
+    ``A[i, j]`` becomes a nest that gives this element as a scalar.
+    """
+
+    def __init__(self, body: Body):
+        self.body = body
+
+    def takes(self, node: syntax.Expression) -> bool:
+        """Whether a node is one element; slices are tensors."""
+        return isinstance(node, syntax.Index) and not any(
+            isinstance(each, syntax.Slice) for each in node.subscripts
+        )
+
+    def value(self, node: syntax.Expression, depth: int) -> SSAValue | None:
+        """The element, as a result of a nest; ``None`` after faults were reported."""
+        nest = _nest(self.body, node)
+        value = value_of(node, nest, depth + 1)
+        if not isinstance(value, OpResult) or not isinstance(value.op, LoadOp):
+            return None
+        before, names = dict(nest.values), dict(self.body.values)
+        name = f"{value.op.array.name_hint}_element"
+        nest.values[name] = value
+        nest.finish(before, node.span)
+        result = self.body.values[name]
+        self.body.values.clear()
+        self.body.values.update(names)
+        return result
 
 
 def _nest(body: Body, *roots: object) -> NestBody:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from xdsl.dialects import func
@@ -15,6 +16,7 @@ from wia_compiler.dialects.wia.ops import AnyTensorType, DeclareOp
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.body import Body
 from wia_compiler.frontend.expressions import results_of, value_of
+from wia_compiler.frontend.loop_statements import ElementsOutside, import_loops, is_loop_level
 from wia_compiler.frontend.suggestions import with_article
 
 _COMPOUND = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
@@ -28,6 +30,7 @@ _LOOP_LEVEL = {
 def import_kernel(kernel: syntax.Kernel, body: Body) -> func.FuncOp | None:
     """The function of a kernel; ``None`` after its faults were reported."""
     faults = len(body.problems)
+    body.elements = ElementsOutside(body)
     _enter(body)
     returned = _statements(kernel.body, body)
     results = _results(kernel, returned, body)
@@ -75,14 +78,21 @@ def _declare(value: SSAValue, parameter: ParameterDeclaration, body: Body) -> SS
 
 def _statements(statements: Sequence[syntax.Statement], body: Body) -> syntax.Return | None:
     """Run through the statements; the ``return`` that ends them, if one does."""
-    for index, statement in enumerate(statements):
+    rest = list(statements)
+    while rest:
+        run = list(itertools.takewhile(lambda each: is_loop_level(each, body), rest))
+        if run:
+            import_loops(run, body)
+            rest = rest[len(run) :]
+            continue
+        statement = rest.pop(0)
         match statement:
             case syntax.Assign():
                 _assign(statement, body)
             case syntax.Let():
                 _let(statement, body)
             case syntax.Return():
-                _check_nothing_follows(statements[index + 1 :], body)
+                _check_nothing_follows(rest, body)
                 return statement
             case _:
                 _refuse(statement, body)
