@@ -88,12 +88,33 @@ def power(x: Array, y: Array) -> Array:
 def maximum(x: Array, y: Array) -> Array:
     """The larger, NaN if either is; +0 is larger than -0 (IEEE 754-2019 ``maximum``)."""
     larger = np.maximum(x, y)
-    return np.where((x == 0) & (y == 0), x + y, larger) if larger.dtype.kind == "f" else larger
+    return larger if _is_whole(larger) else np.where((x == 0) & (y == 0), x + y, larger)
 
 
 def minimum(x: Array, y: Array) -> Array:
     """The smaller, NaN if either is; -0 is smaller than +0 (IEEE 754-2019 ``minimum``)."""
-    return -maximum(-x, -y) if x.dtype.kind == "f" else np.minimum(x, y)
+    return np.minimum(x, y) if _is_whole(x) else -maximum(-x, -y)
+
+
+def largest(x: Array, axis: int | tuple[int, ...], keepdims: bool) -> Array:
+    """The fold of ``maximum`` over axes that hold elements: +0 where any element is, not -0."""
+    found = np.asarray(np.max(x, axis=axis, keepdims=keepdims))
+    if _is_whole(x):
+        return found
+    positive = np.any((x == 0) & ~np.signbit(x), axis=axis, keepdims=keepdims)
+    return np.where(found == 0, np.where(positive, 0.0, -0.0), found).astype(x.dtype)
+
+
+def smallest(x: Array, axis: int | tuple[int, ...], keepdims: bool) -> Array:
+    """The fold of ``minimum`` over axes that hold elements: -0 where any element is, not +0."""
+    if _is_whole(x):
+        return np.asarray(np.min(x, axis=axis, keepdims=keepdims))
+    return -largest(-x, axis, keepdims)
+
+
+def _is_whole(x: Array) -> bool:
+    """Whether an array holds integers or bools; bf16 is no kind of numpy's."""
+    return x.dtype.kind in "iub"
 
 
 def _where(operands: Named, attributes: Attributes) -> Array:

@@ -16,7 +16,14 @@ from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.dialects.wia.declaration import Attributes
 from wia_compiler.dialects.wia.reduction import normalized_axes
 from wia_compiler.dialects.wia.rules import normalize_axes, normalize_axis
-from wia_compiler.reference.elementwise import Meaning, Named, function_of, inverse_root
+from wia_compiler.reference.elementwise import (
+    Meaning,
+    Named,
+    function_of,
+    inverse_root,
+    largest,
+    smallest,
+)
 from wia_compiler.reference.rounding import (
     Array,
     accumulator,
@@ -117,8 +124,8 @@ def _inverse_root(variance: Array, eps: object) -> Array:
 REDUCTION_MEANING: dict[str, Meaning] = {
     "reduce_sum": _fold(np.sum),
     "reduce_prod": _fold(np.prod),
-    "reduce_max": _fold(np.max, selects=True),
-    "reduce_min": _fold(np.min, selects=True),
+    "reduce_max": _fold(largest, selects=True),
+    "reduce_min": _fold(smallest, selects=True),
     "reduce_mean": _mean,
     "softmax": _softmax,
     "layer_norm": _layer_norm,

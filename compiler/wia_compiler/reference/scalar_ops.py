@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 
 from wia_compiler.dialects.types import dtype_of
+from wia_compiler.reference.elementwise import largest, maximum, minimum, smallest
 from wia_compiler.reference.meaning import evaluate
 from wia_compiler.reference.rounding import Array, round_to
 
@@ -65,6 +66,22 @@ FOLDS: dict[str, np.ufunc] = {
     "arith.minui": np.minimum,
 }
 """How the fold op of a leaf combines; the unsigned ones on unsigned dtypes."""
+
+
+def fold_axes(ufunc: np.ufunc, x: Array, axes: tuple[int, ...]) -> Array:
+    """``x`` folded over axes, which are kept with size 1; signed zeros as ``combine`` has them."""
+    if ufunc is np.maximum and x.size:
+        return largest(x, axes, True)
+    if ufunc is np.minimum and x.size:
+        return smallest(x, axes, True)
+    return np.asarray(ufunc.reduce(x, axis=axes, keepdims=True, dtype=x.dtype))
+
+
+def combine(ufunc: np.ufunc, a: Array, b: Array) -> Array:
+    """Two partial folds as one; +0 is larger than -0."""
+    if ufunc is np.maximum:
+        return maximum(a, b)
+    return minimum(a, b) if ufunc is np.minimum else np.asarray(ufunc(a, b))
 
 
 def numpy_type(scalar: Attribute) -> np.dtype[Any]:
@@ -163,8 +180,8 @@ _RULES: dict[str, Rule] = {
     "arith.divf": np.divide,
     "arith.remf": np.fmod,
     "arith.negf": np.negative,
-    "arith.maximumf": np.maximum,
-    "arith.minimumf": np.minimum,
+    "arith.maximumf": maximum,
+    "arith.minimumf": minimum,
     "arith.addi": np.add,
     "arith.subi": np.subtract,
     "arith.muli": np.multiply,
