@@ -84,6 +84,7 @@ def generate_code(
             "entry": entry_name(context.kernel),
             "buffers": len(arguments),
             "workspace_bytes": workspace_bytes(module),
+            "interruptible": "@wia.interrupted" in emitted.text,
         },
     )
     return artifact, stages

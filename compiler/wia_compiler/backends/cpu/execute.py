@@ -25,15 +25,27 @@ class CpuExecutable:
     """A kernel's machine code in this process.
 
     Calls may overlap: the code keeps no state, and the interpreter lock is released while it runs.
-    Arrays must be what the kernel was built for (specs and strides): nothing is checked here.
+    Arrays must be what the kernel was built for (specs and strides): nothing is checked here. A
+    kernel that may run for long (``interruptible``) stops at a signal, such as that of Ctrl-C, and
+    the exception of its handler is raised.
     """
 
-    def __init__(self, engine: Any, address: int, buffers: int, workspace_bytes: int):
+    def __init__(
+        self,
+        engine: Any,
+        address: int,
+        buffers: int,
+        workspace_bytes: int,
+        *,
+        interruptible: bool = False,
+    ):
         self._engine = engine  # keeps the code in memory
         self._address = address
         self._workspace_bytes = workspace_bytes
         self._workspaces: list[Array] = []
-        self._function = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
+        # ctypes looks for an exception only where it keeps the interpreter lock.
+        prototype = ctypes.PYFUNCTYPE if interruptible else ctypes.CFUNCTYPE
+        self._function = prototype(None, ctypes.c_void_p)(address)
         self._fast = fast_caller(address, buffers + 1)
 
     @property
@@ -43,7 +55,10 @@ class CpuExecutable:
 
     @property
     def entry_function(self) -> Any:
-        """The entry as a ctypes function of one pointer; it releases the interpreter lock."""
+        """The entry as a ctypes function of one pointer.
+
+        It releases the interpreter lock, but for a kernel that may run for long.
+        """
         return self._function
 
     @property
@@ -89,7 +104,13 @@ def load_executable(artifact: Artifact) -> CpuExecutable:
         engine.finalize_object()
         address = engine.get_function_address(artifact.metadata["entry"])
     metadata = artifact.metadata
-    return CpuExecutable(engine, address, metadata["buffers"], metadata["workspace_bytes"])
+    return CpuExecutable(
+        engine,
+        address,
+        metadata["buffers"],
+        metadata["workspace_bytes"],
+        interruptible=metadata.get("interruptible", False),
+    )
 
 
 def _engine(llvm: Any) -> Any:

@@ -2,7 +2,8 @@
 
 ctypes needs some three microseconds for each array's address. Here one function, generated once
 in a process, reads the addresses out of the array objects, releases the interpreter lock and calls
-the kernel. It is used where the layout of objects is the one it knows; ctypes serves otherwise.
+the kernel. A kernel that was interrupted leaves an exception behind, which is raised. It is used
+where the layout of objects is the one it knows; ctypes serves otherwise.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ declare ptr @PyTuple_GetItem(ptr, i64)
 declare ptr @PyEval_SaveThread()
 declare void @PyEval_RestoreThread(ptr)
 declare void @Py_IncRef(ptr)
+declare ptr @PyErr_Occurred()
 
 ; The addresses of a tuple's arrays, from %place on; the next place, or null for another type.
 define internal ptr @addresses(ptr %tuple, ptr %place) {{
@@ -81,6 +83,12 @@ run:
   %thread = call ptr @PyEval_SaveThread()
   call void %kernel(ptr %buffers)
   call void @PyEval_RestoreThread(ptr %thread)
+  %raised = call ptr @PyErr_Occurred()
+  %stopped = icmp ne ptr %raised, null
+  br i1 %stopped, label %stop, label %done
+stop:
+  ret ptr null
+done:
   %true = inttoptr i64 {true} to ptr
   call void @Py_IncRef(ptr %true)
   ret ptr %true

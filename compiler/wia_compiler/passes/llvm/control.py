@@ -1,14 +1,16 @@
-"""scf loops and branches, calls and returns as LLVM blocks."""
+"""scf loops and branches, blocks of cf, calls and returns as LLVM blocks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from xdsl.dialects import func, scf
+from xdsl.dialects import cf, func, scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
+from wia_compiler.passes.control_flow import reachable_blocks
+from wia_compiler.passes.llvm.asking import ask_whether_to_stop, stop_if
 from wia_compiler.passes.llvm.types import LLVMError
 from wia_compiler.passes.llvm.writer import Handler, Writer, symbol
 
@@ -38,6 +40,7 @@ def control_handlers(emit_block: EmitBlock) -> dict[str, Handler]:
         writer.label(body)
         emit_block(writer, op.body.block)
         writer.enter(op)
+        ask_whether_to_stop(writer, op)
         step = writer.temporary(f"add nuw nsw {type_} {names[0]}, {writer.values[op.step]}")
         hints = [*writer.options.loop_metadata, *loop_hints(op)]
         writer.line(f"br label {head}{writer.module.metadata.loop(hints)}")
@@ -90,6 +93,7 @@ def control_handlers(emit_block: EmitBlock) -> dict[str, Handler]:
         writer.label(body)
         emit_block(writer, op.after_region.block)
         writer.enter(op)
+        ask_whether_to_stop(writer, op)
         writer.line(f"br label {head}{writer.module.metadata.loop(writer.options.loop_metadata)}")
         yielded = _terminator(op.after_region.block).operands
         for index, name, start, new in zip(phis, names, op.arguments, yielded, strict=True):
@@ -101,6 +105,8 @@ def control_handlers(emit_block: EmitBlock) -> dict[str, Handler]:
         "scf.for": loop,
         "scf.if": branch,
         "scf.while": while_,
+        "cf.br": _branch,
+        "cf.cond_br": _conditional_branch,
         "func.call": _call,
         "func.return": _return,
         "scf.yield": _nothing,
@@ -143,12 +149,63 @@ def _terminator(block: Block) -> Operation:
     return last
 
 
+def _branch(writer: Writer, op: cf.BranchOp) -> None:
+    ask_whether_to_stop(writer, op)
+    _note_way(writer, op.successor, op.arguments)
+    writer.line(f"br label {writer.labels[op.successor]}")
+
+
+def _conditional_branch(writer: Writer, op: cf.ConditionalBranchOp) -> None:
+    ask_whether_to_stop(writer, op)
+    then, other = (writer.labels[block] for block in op.successors)
+    _note_way(writer, op.then_block, op.then_arguments)
+    if op.then_block is not op.else_block or not op.else_arguments:
+        if op.then_block is not op.else_block:
+            _note_way(writer, op.else_block, op.else_arguments)
+        writer.line(f"br {writer.typed(op.cond)}, label {then}, label {other}")
+        return
+    # A block cannot be entered from one other in two ways: the second leads through a third.
+    between = writer.fresh("else")
+    writer.line(f"br {writer.typed(op.cond)}, label {then}, label {between}")
+    writer.label(between)
+    _note_way(writer, op.else_block, op.else_arguments)
+    writer.line(f"br label {other}")
+
+
+def _note_way(writer: Writer, target: Block, values: Sequence[SSAValue]) -> None:
+    passed = tuple(writer.values[value] for value in values)
+    writer.ways.setdefault(target, []).append((passed, writer.block))
+
+
+def emit_blocks(writer: Writer, region: Region, emit_block: EmitBlock) -> None:
+    """The blocks of a function in an order in which values are made before they are read."""
+    blocks = reachable_blocks(region)
+    for block in blocks[1:]:
+        writer.labels[block] = writer.fresh(block.name_hint or "block")
+    reserved: list[tuple[SSAValue, int]] = []
+    for block in blocks:
+        if block is not blocks[0]:
+            writer.label(writer.labels[block])
+            for argument in block.args:
+                writer.values[argument] = writer.fresh(argument.name_hint)
+                reserved.append((argument, writer.reserve()))
+        emit_block(writer, block)
+    for argument, line in reserved:
+        assert isinstance(argument, BlockArgument)
+        ways = writer.ways.get(argument.block, [])
+        incoming = [(passed[argument.index], block) for passed, block in ways]
+        _fill(writer, line, writer.values[argument], writer.type(argument), *incoming)
+
+
 def _call(writer: Writer, op: func.CallOp) -> None:
     arguments = ", ".join(writer.typed(value) for value in op.arguments)
     name = op.callee.string_value()
     callee = writer.module.functions.get(name) or symbol(name)
     if not op.res:
-        writer.line(f"call void {callee}({arguments})")
+        if name in writer.module.watched.stoppable:
+            stop_if(writer, writer.temporary(f"call i1 {callee}({arguments})"))
+        else:
+            writer.line(f"call void {callee}({arguments})")
         return
     if len(op.res) > 1:
         raise LLVMError(f"a call returns at most one value here, @{op.callee.string_value()} more")
@@ -157,7 +214,7 @@ def _call(writer: Writer, op: func.CallOp) -> None:
 
 def _return(writer: Writer, op: func.ReturnOp) -> None:
     if not op.arguments:
-        writer.line("ret void")
+        writer.line("ret i1 false" if writer.stoppable else "ret void")
         return
     if len(op.arguments) > 1:
         raise LLVMError("a function returns at most one value here")

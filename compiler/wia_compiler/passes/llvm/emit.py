@@ -24,10 +24,17 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 
 from wia_compiler.base.source import Source, Span
-from wia_compiler.passes.llvm.control import control_handlers
+from wia_compiler.passes.llvm.asking import begin_asking, end_asking
+from wia_compiler.passes.llvm.control import control_handlers, emit_blocks
 from wia_compiler.passes.llvm.conversions import CONVERSIONS
 from wia_compiler.passes.llvm.debug import Metadata
 from wia_compiler.passes.llvm.gpu_ops import GPU
+from wia_compiler.passes.llvm.interrupts import (
+    DECLARATIONS,
+    FUNCTION,
+    NOTHING,
+    watched_loops,
+)
 from wia_compiler.passes.llvm.memory import MEMORY, global_text
 from wia_compiler.passes.llvm.options import EmitOptions
 from wia_compiler.passes.llvm.scalars import SCALARS
@@ -53,7 +60,8 @@ def emit_llvm(
     there are none. Raises ``LLVMError`` for an op that has no LLVM form.
     """
     metadata = Metadata(source if options.debug_info else None)
-    shared = ModuleWriter(options, metadata)
+    watched = watched_loops(module) if options.interruptible else NOTHING
+    shared = ModuleWriter(options, metadata, watched)
     functions: list[str] = []
     shared.functions = {
         op.sym_name.data: _function_symbol(op, options)
@@ -82,6 +90,9 @@ def emit_llvm(
     if shared.globals:
         parts.append("\n".join(shared.globals))
     parts += functions
+    if watched.loops:
+        parts.append(FUNCTION)
+        shared.declarations |= DECLARATIONS
     if shared.declarations:
         parts.append("\n".join(shared.declarations[name] for name in sorted(shared.declarations)))
     parts.append('attributes #0 = { mustprogress nounwind "no-trapping-math"="true" }')
@@ -109,25 +120,29 @@ def _declare(shared: ModuleWriter, op: func.FuncOp) -> None:
 
 
 def _function(shared: ModuleWriter, op: func.FuncOp, calls: int) -> str:
-    if len(op.body.blocks) != 1:
-        raise LLVMError(f"@{op.sym_name.data} has {len(op.body.blocks)} blocks, expected one")
-    writer = Writer(shared)
     options = shared.options
     name = op.sym_name.data
+    stoppable = name in shared.watched.stoppable
+    writer = Writer(shared, stoppable=stoppable)
     place = shared.metadata.begin_function(name, op)
-    parameters = [_parameter(writer, argument) for argument in op.body.block.args]
+    parameters = [_parameter(writer, argument) for argument in op.body.blocks[0].args]
     results = list(op.function_type.outputs)
     if len(results) > 1:
         raise LLVMError(f"@{name} returns {len(results)} values, expected at most one")
     writer.enter(op)
-    _emit_block(writer, op.body.block)
+    if stoppable:
+        begin_asking(writer)
+    emit_blocks(writer, op.body, _emit_block)
+    if stoppable:
+        end_asking(writer)
     is_entry = options.entry_attribute in op.attributes and not options.packed_entry
     words = ["define"]
     if not is_entry:
         words.append("internal")
     elif options.entry_convention:
         words.append(options.entry_convention)
-    words.append(llvm_type(results[0], options) if results else "void")
+    nothing = "i1" if stoppable else "void"
+    words.append(llvm_type(results[0], options) if results else nothing)
     words.append(f"{shared.functions[name]}({', '.join(parameters)})")
     for attribute, spelled in _LAUNCH_BOUNDS:
         bound = op.attributes.get(attribute)
@@ -147,14 +162,15 @@ def _packed_entry(shared: ModuleWriter, op: func.FuncOp) -> str:
     place = shared.metadata.begin_function(name, op)
     writer.enter(op)
     passed: list[str] = []
-    for number, argument in enumerate(op.body.block.args):
+    for number, argument in enumerate(op.body.blocks[0].args):
         if not isinstance(argument.type, MemRefType):
             raise LLVMError(f"a packed entry takes memrefs, @{op.sym_name.data} {argument.type}")
         slot = writer.temporary(f"getelementptr inbounds ptr, ptr %buffers, i64 {number}")
         passed.append(
             f"ptr {writer.temporary(f'load ptr, ptr {slot}, align 8', argument.name_hint)}"
         )
-    writer.line(f"call void {shared.functions[op.sym_name.data]}({', '.join(passed)})")
+    result = "i1" if op.sym_name.data in shared.watched.stoppable else "void"
+    writer.line(f"call {result} {shared.functions[op.sym_name.data]}({', '.join(passed)})")
     writer.line("ret void")
     head = f"define void {symbol(name)}(ptr noalias noundef readonly %buffers) #0{place} {{"
     return "\n".join([head, "entry:", *writer.lines, "}"])

@@ -34,6 +34,7 @@ class EmitOptions:
     ``loop_metadata``      entries of every loop's ``!llvm.loop`` node
     ``registers``          spelling of gpu.thread_id … ; the dimension is appended (``.x``)
     ``barrier``            the call that gpu.barrier becomes
+    ``interruptible``      long loops ask Python whether to stop (``interrupts``)
     ``debug_info``         write ``!dbg`` so that ``.loc`` lines name the source
     """
 
@@ -50,13 +51,23 @@ class EmitOptions:
     loop_metadata: tuple[str, ...] = ()
     registers: Mapping[str, str] = field(default_factory=dict[str, str])
     barrier: str = ""
+    interruptible: bool = False
     debug_info: bool = True
 
 
-def x86_options(triple: str, *, debug_info: bool = True) -> EmitOptions:
-    """Options for x86-64; each ``wia.host`` function is exported as ``wia.NAME(buffers)``."""
+def x86_options(triple: str, *, interruptible: bool = True, debug_info: bool = True) -> EmitOptions:
+    """Options for x86-64; each ``wia.host`` function is exported as ``wia.NAME(buffers)``.
+
+    It is called in a Python process, without the interpreter lock; ``interruptible`` off makes code
+    that runs in any process.
+    """
     return EmitOptions(
-        triple, packed_entry="wia.", bf16="integer", extremum="select", debug_info=debug_info
+        triple,
+        packed_entry="wia.",
+        bf16="integer",
+        extremum="select",
+        interruptible=interruptible,
+        debug_info=debug_info,
     )
 
 

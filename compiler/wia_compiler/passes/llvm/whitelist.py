@@ -25,6 +25,8 @@ _X86 = (
     *_SHARED,
     rf"llvm\.round\.{_FLOATS}",
     r"llvm\.prefetch\.p0",
+    r"llvm\.readcyclecounter",
+    r"PyGILState_(Ensure|Release)|PyErr_(Occurred|CheckSignals)",
     rf"llvm\.masked\.(load|store)\.({_FLOATS}|{_INTEGERS})\.p0",
     r"fmodf?",
     r"mem(cpy|set|move)",

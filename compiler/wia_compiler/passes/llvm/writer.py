@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from xdsl.dialects.builtin import MemRefType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from wia_compiler.passes.llvm.debug import Metadata
+from wia_compiler.passes.llvm.interrupts import NOTHING, Watched
 from wia_compiler.passes.llvm.options import EmitOptions
 from wia_compiler.passes.llvm.types import llvm_type, strides_of
 
@@ -22,12 +23,14 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class ModuleWriter:
     """What functions of one module share: declarations, globals, metadata.
 
-    ``functions`` holds the symbol of each function by its name in the module.
+    ``functions`` holds the symbol of each function by its name in the module, ``watched`` the loops
+    that ask whether they should stop.
     """
 
-    def __init__(self, options: EmitOptions, metadata: Metadata):
+    def __init__(self, options: EmitOptions, metadata: Metadata, watched: Watched = NOTHING):
         self.options = options
         self.metadata = metadata
+        self.watched = watched
         self.declarations: dict[str, str] = {}
         self.globals: list[str] = []
         self.functions: dict[str, str] = {}
@@ -54,11 +57,16 @@ class Writer:
     """The text of one function as it grows.
 
     ``values`` holds what each SSA value is called or, for constants, the constant itself; a value's
-    name is its hint where it has one.
+    name is its hint where it has one. ``labels`` are the names of the function's blocks and
+    ``ways`` what each branch passes to a block, with the LLVM block it comes from. A ``stoppable``
+    function returns whether it was told to stop.
     """
 
-    def __init__(self, module: ModuleWriter):
+    def __init__(self, module: ModuleWriter, *, stoppable: bool = False):
         self.module = module
+        self.stoppable = stoppable
+        self.labels: dict[Block, str] = {}
+        self.ways: dict[Block, list[tuple[tuple[str, ...], str]]] = {}
         self.options = module.options
         self.lines: list[str] = []
         self.allocas: list[str] = []
