@@ -84,6 +84,14 @@ def _replace_conditional(
     made.erase()
 
 
+def copy_function(function: FuncOp) -> FuncOp:
+    """A copy that also keeps what blocks are called."""
+    copy = function.clone()
+    for before, after in zip(function.body.blocks, copy.body.blocks, strict=True):
+        after.name_hint = before.name_hint
+    return copy
+
+
 def reachable_blocks(region: Region) -> list[Block]:
     """The blocks that control reaches, each after those that dominate it (reverse post-order)."""
     first = region.blocks.first

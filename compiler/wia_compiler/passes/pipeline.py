@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import CallOp, FuncOp
+from xdsl.dialects.func import CallOp
 
 from wia_compiler.base.record import Trace
 from wia_compiler.base.settings import Settings
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.passes.canonicalize import Canonicalize
+from wia_compiler.passes.control_flow import copy_function
 from wia_compiler.passes.counting import flops_of
 from wia_compiler.passes.cse import Cse
 from wia_compiler.passes.dce import Dce
@@ -140,8 +141,7 @@ def _needed_functions(module: ModuleOp, kernel: str) -> ModuleOp:
         needed.add(function.sym_name.data)
         called = [op.callee.string_value() for op in function.walk() if isinstance(op, CallOp)]
         pending += [functions[name] for name in called if name not in needed]
-    copies: list[FuncOp] = [functions[name].clone() for name in functions if name in needed]
-    return ModuleOp(list(copies))
+    return ModuleOp([copy_function(functions[name]) for name in functions if name in needed])
 
 
 def _outputs(module: ModuleOp, kernel: str, signature: KernelSignature) -> tuple[ArraySpec, ...]:

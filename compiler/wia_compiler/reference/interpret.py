@@ -1,4 +1,8 @@
-"""Runs a kernel op by op on numpy, from the front end's IR or from any later high-level stage."""
+"""Runs a kernel op by op on numpy, from the front end's IR or from any later high-level stage.
+
+Blocks are followed as control goes: a condition is read when its branch is reached. A loop that
+does not end runs until it is interrupted.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,13 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.cf import BranchOp, ConditionalBranchOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from wia_compiler.base.dtypes import DTYPES, DType
+from wia_compiler.base.dtypes import BOOL, DTYPES, DType
 from wia_compiler.dialects.types import dtype_of, spec_of
+from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.literals import literal_dtype
 from wia_compiler.dialects.wia.ops import (
     AnyTensorType,
@@ -81,16 +87,25 @@ class _Interpreter:
     functions: Mapping[str, FuncOp]
 
     def call(self, name: str, arguments: Sequence[Value]) -> list[Value]:
-        return self._block(self.functions[name].body.block, arguments)
+        return self._run(self.functions[name].body, arguments)
 
-    def _block(self, block: Block, arguments: Sequence[Value]) -> list[Value]:
-        values: dict[SSAValue, Value] = dict(zip(block.args, arguments, strict=True))
-        for op in block.ops:
-            operands = [values[operand] for operand in op.operands]
-            if isinstance(op, ReturnOp | YieldOp):
-                return operands
-            values.update(zip(op.results, self._results(op, operands), strict=True))
-        raise ValueError("a block of the high level ends with func.return or wia.yield")
+    def _run(self, region: Region, arguments: Sequence[Value]) -> list[Value]:
+        """Follow the blocks of a function, or of a kernel, from the first to what it returns."""
+        values: dict[SSAValue, Value] = {}
+        block = region.blocks.first
+        while block is not None:
+            values.update(zip(block.args, arguments, strict=True))
+            for op in block.ops:
+                operands = [values[operand] for operand in op.operands]
+                if isinstance(op, ReturnOp | YieldOp):
+                    return operands
+                if isinstance(op, BranchOp | ConditionalBranchOp):
+                    arguments, block = _followed(op, operands)
+                    break
+                values.update(zip(op.results, self._results(op, operands), strict=True))
+            else:
+                break
+        raise ValueError("a block of the high level ends with a branch, func.return or wia.yield")
 
     def _results(self, op: Operation, operands: list[Value]) -> list[Value]:
         match op:
@@ -101,11 +116,31 @@ class _Interpreter:
             case DeclareOp():
                 return [_declared(operands[0], op.declared_dtype)]
             case FusedOp():
-                return self._block(op.body.block, operands)
+                return self._run(op.body, operands)
+            case ConditionOp():
+                return [_condition(operands[0])]
             case CallOp():
                 return self.call(op.callee.string_value(), operands)
             case _:
                 raise TypeError(f"no meaning on the high level for {op.name}")
+
+
+def _followed(
+    op: BranchOp | ConditionalBranchOp, operands: list[Value]
+) -> tuple[list[Value], Block]:
+    """What a branch passes on, and to which block."""
+    if isinstance(op, BranchOp):
+        return operands, op.successor
+    taken = bool(_array(operands[0], "a condition"))
+    then = 1 + len(op.then_arguments)
+    return (operands[1:then], op.then_block) if taken else (operands[then:], op.else_block)
+
+
+def _condition(value: Value) -> Array:
+    array = value.materialize(BOOL) if isinstance(value, Literal) else value
+    if array.size != 1:
+        raise TypeError(f"a condition is one bool, found an array of shape {array.shape}")
+    return array.reshape(())
 
 
 def _constant(op: ConstantOp) -> Value:
