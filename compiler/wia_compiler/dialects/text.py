@@ -50,8 +50,22 @@ def context() -> Context:
 def print_ir(op: Operation, *, locations: bool = False) -> str:
     """The MLIR text of an op; ``locations`` adds ``loc(…)`` after each op."""
     stream = StringIO()
-    Printer(stream, print_debuginfo=locations).print_op(op)
+    printer = _LocatingPrinter(stream, print_debuginfo=True) if locations else Printer(stream)
+    printer.print_op(op)
     return stream.getvalue()
+
+
+class _LocatingPrinter(Printer):
+    """A printer whose ``scf.while`` has its location behind its regions, where it is read.
+
+    xDSL 0.75 writes it there and, with the function type, in front of them as well.
+    """
+
+    def print_operation_type(self, op: Operation) -> None:
+        if isinstance(op, scf.WhileOp) and not self.print_generic_format:
+            self.print_function_type(op.operand_types, op.result_types)
+        else:
+            super().print_operation_type(op)
 
 
 class _CountingStream(StringIO):
