@@ -50,7 +50,9 @@ def fuse(
         for index, value in enumerate(op.operands):
             op.operands[index] = inner.get(value, value)
         fused.body.block.add_op(op)
-    fused.body.block.add_op(YieldOp(results))
+    last = YieldOp(results)
+    last.location = merge_locations(sinks)
+    fused.body.block.add_op(last)
     for constant in constants:
         if constant.result.first_use is None:
             constant.detach()

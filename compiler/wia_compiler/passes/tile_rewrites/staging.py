@@ -79,7 +79,8 @@ def stage_operand(
     first = buffer.next_op if buffer.parent_block() is place else place.first_op
     assert first is not None
     for op in [*_zero_fill(copy, buffer.memref, level), copy]:
-        op.location = leaf.location
+        for each in op.walk():
+            each.location = leaf.location
         place.insert_op_before(op, first)
     index: dict[str, AffineExpr] = {}
     ivs = list(leaf.ivs)
