@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 from wia_compiler.base.signature import DeclaredType
 from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.dialects.wia.ops import DeclareOp
+from wia_compiler.dialects.wia.size import SizeOp
 
 Fault = Callable[[Operation, str, "str | None"], None]
 
@@ -46,6 +47,11 @@ class DeclaredSizes:
             return
         for axis, (dim, size) in enumerate(zip(dims, spec.shape, strict=True)):
             self._check_axis(op, name, axis, dim, size)
+
+    def size(self, op: SizeOp) -> int | None:
+        """The size that a name stands for in its scope, as far as declarations were checked."""
+        found = self.sizes.get((op.scope.value.data, op.size.data))
+        return None if found is None else found[0]
 
     def _check_axis(
         self, op: DeclareOp, name: str, axis: int, dim: int | str | None, size: int

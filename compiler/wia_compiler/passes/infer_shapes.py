@@ -9,11 +9,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
-from wia_compiler.base.dtypes import BOOL, DTYPES, DType
+from wia_compiler.base.dtypes import BOOL, DTYPES, I64, DType
 from wia_compiler.base.errors import CompileError, Diagnostic
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.location import spans_of
-from wia_compiler.dialects.types import TensorSpec, spec_of, type_of
+from wia_compiler.dialects.loop import NestOp
+from wia_compiler.dialects.types import TensorSpec, spec_of, tensor_type, type_of
 from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.declaration import InferenceError, Operands
 from wia_compiler.dialects.wia.literals import literal_dtype
@@ -25,6 +26,7 @@ from wia_compiler.dialects.wia.ops import (
     TensorOp,
     make_op,
 )
+from wia_compiler.dialects.wia.size import SizeOp
 from wia_compiler.passes.block_edges import BlockEdges, types_of_results
 from wia_compiler.passes.block_types import BlockTypes, Known
 from wia_compiler.passes.control_flow import reachable_blocks, remove_unreachable
@@ -38,6 +40,8 @@ from wia_compiler.passes.kernel_function import (
     update_function_type,
 )
 from wia_compiler.passes.literal_values import LiteralValues
+from wia_compiler.passes.loops.inference import Inference
+from wia_compiler.passes.loops.specialise import specialise_nest
 from wia_compiler.passes.target import ArraySpec
 
 
@@ -133,8 +137,34 @@ class _Inference:
                 self._visit_tensor_op(op)
             case ConditionOp():
                 self._visit_condition(op)
+            case SizeOp():
+                self._visit_size(op)
+            case NestOp():
+                specialise_nest(op, self._lent)
             case _:
                 pass
+
+    @property
+    def _lent(self) -> Inference:
+        return Inference(self.specs, self.literals, self.faults, self._fault, self.visit, self._set)
+
+    def _visit_size(self, op: SizeOp) -> None:
+        """A named size becomes the number that the types of the arguments give it."""
+        size = self.sizes.size(op)
+        if size is None:
+            name = op.size.data
+            hint = "declare an input whose type names it"
+            return self._fault(op, f"size {name} is not known from the arguments", hint)
+        constant = ConstantOp(size, tensor_type((), I64))
+        constant.location = op.location
+        block = op.parent
+        assert block is not None
+        block.insert_op_before(constant, op)
+        constant.result.name_hint = op.result.name_hint or op.size.data
+        self.specs[constant.result] = TensorSpec((), I64, op.size.data)
+        op.result.replace_all_uses_with(constant.result)
+        op.detach()
+        op.erase()
 
     def _visit_declare(self, op: DeclareOp) -> None:
         value = op.input

@@ -1,0 +1,50 @@
+"""The operands of a nest before it is typed: constants go inside, unused ones go."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
+from xdsl.ir import SSAValue
+
+from wia_compiler.dialects.loop import NestOp
+from wia_compiler.dialects.loop_arrays import OutputOp
+from wia_compiler.dialects.types import spec_of
+from wia_compiler.dialects.wia.ops import AnyTensorType, ConstantOp, LiteralType
+
+
+def inline_constants(nest: NestOp) -> None:
+    """Write scalar constants that come from outside inside the nest instead, and drop operands
+    that the nest does not read: ranges of indices are then plain in its text.
+    """
+    block = nest.body.block
+    dropped: list[int] = []
+    written = nest.written
+    for position, (argument, outer) in enumerate(zip(block.args, nest.arguments, strict=True)):
+        owner = outer.owner
+        if position in written or isinstance(outer.type, AnyTensorType):
+            continue
+        is_scalar = not isinstance(outer.type, LiteralType) and not spec_of(outer.type).rank
+        if isinstance(owner, ConstantOp) and is_scalar and block.first_op is not None:
+            copy = ConstantOp(owner.number, outer.type)
+            copy.location = owner.location
+            block.insert_op_before(copy, block.first_op)
+            copy.result.name_hint = argument.name_hint
+            argument.replace_all_uses_with(copy.result)
+        if argument.first_use is None:
+            dropped.append(position)
+    if not dropped:
+        return
+    for position in reversed(dropped):
+        block.erase_arg(block.args[position])
+    kept = [each for n, each in enumerate(nest.arguments) if n not in dropped]
+    shifted = [each - sum(gone < each for gone in dropped) for each in written]
+    nest.operands = kept
+    nest.properties["writes"] = ArrayAttr([IntegerAttr(each, i64) for each in shifted])
+
+
+def declared_rank(array: SSAValue, nest: NestOp) -> int | None:
+    """How many axes the text gives an output that the nest is the first to write."""
+    block = nest.body.block
+    for argument, outer in zip(block.args, nest.arguments, strict=True):
+        if argument is array and isinstance(outer.owner, OutputOp):
+            return outer.owner.declared_rank
+    return None

@@ -1,0 +1,298 @@
+"""What the whole numbers of a nest can be: each as a sum over loop variables and the like.
+
+Walks a typed nest in order, once; loops that carry whole numbers are walked again until what is
+assumed of these (not below where it starts, not above, growing by a constant) is confirmed.
+Arithmetic that might wrap is not taken for a sum. Shared by the checks of accesses and by the
+question which loops are independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from wia_compiler.base.dtypes import DType
+from wia_compiler.dialects.loop import NestOp
+from wia_compiler.dialects.loop_control import ForOp, IfOp, WhileOp
+from wia_compiler.dialects.loop_elements import LoadOp, StoreOp
+from wia_compiler.dialects.types import as_tensor, dtype_of
+from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
+from wia_compiler.passes.loops.facts_of_conditions import Conditions
+from wia_compiler.passes.loops.forms import Atoms, Bounds, Fact, Form
+from wia_compiler.passes.loops.integer_forms import FORMS
+
+INTEGERS = (-(2**63), 2**63 - 1)
+_MOST_ROUNDS = 4
+
+
+class Ranges:
+    """``forms`` has the sum that each whole number is, ``accesses`` the indices of each access,
+    ``facts`` what holds where an access or a loop stands.
+    """
+
+    def __init__(self, nest: NestOp):
+        self.atoms = Atoms()
+        self.forms: dict[SSAValue, Form] = {}
+        self.accesses: dict[LoadOp | StoreOp, tuple[Form, ...]] = {}
+        self.facts: dict[Operation, tuple[Fact, ...]] = {}
+        self.conditions = Conditions(self.forms)
+        self._holding: tuple[Fact, ...] = ()
+        self._bounds: dict[tuple[Fact, ...], Bounds] = {}
+        for argument in nest.body.block.args:
+            self._opaque(argument)
+        self._block(nest.body.block)
+
+    def bounds_at(self, op: Operation) -> Bounds:
+        """Bounds of sums where an access or a loop stands."""
+        return self._bounds_of(self.facts[op])
+
+    def _bounds_of(self, facts: tuple[Fact, ...]) -> Bounds:
+        if facts not in self._bounds:
+            self._bounds[facts] = Bounds(facts)
+        return self._bounds[facts]
+
+    @property
+    def here(self) -> Bounds:
+        """Bounds at the place that the walk has reached."""
+        return self._bounds_of(self._holding)
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            match op:
+                case ForOp():
+                    self._for(op)
+                case WhileOp():
+                    self._while(op)
+                case IfOp():
+                    self._if(op)
+                case LoadOp() | StoreOp():
+                    self.facts[op] = self._holding
+                    self.accesses[op] = tuple(self._form(index) for index in op.indices)
+                    if isinstance(op, LoadOp):
+                        self._opaque(op.result)
+                case ConstantOp() | TensorOp():
+                    self._simple(op)
+                case _:
+                    for result in op.results:
+                        self._opaque(result)
+
+    def _form(self, value: SSAValue) -> Form:
+        if value not in self.forms:
+            self._opaque(value)
+        return self.forms.get(value, Form())
+
+    def _opaque(self, value: SSAValue) -> None:
+        """A whole number of which nothing is known but its dtype."""
+        dtype = _integer_dtype(value)
+        if dtype is not None:
+            low, high = limits(dtype)
+            self.forms[value] = self.atoms.make(value.name_hint or "?", low, high)
+
+    def _simple(self, op: ConstantOp | TensorOp) -> None:
+        dtype = _integer_dtype(op.result)
+        if dtype is None:
+            return
+        if isinstance(op, ConstantOp):
+            self.forms[op.result] = Form((), int(op.number))
+            return
+        rule = FORMS.get(op.declaration.name)
+        form = None
+        if rule is not None and all(v in self.forms for v in op.arguments[-2:]):
+            form = rule(self, op)
+        if form is None or not self._fits(form, dtype):
+            self._opaque(op.result)
+        else:
+            self.forms[op.result] = form
+
+    def _fits(self, form: Form, dtype: DType) -> bool:
+        low, high = limits(dtype)
+        return self.here.low(form) >= low and self.here.high(form) <= high
+
+    def _inside(self, facts: Sequence[Fact], block: Block) -> None:
+        before = self._holding
+        self._holding = (*before, *facts)
+        self._block(block)
+        self._holding = before
+
+    def _for(self, op: ForOp) -> None:
+        self.facts[op] = self._holding
+        lower, upper, step = (self._form(each) for each in (op.lower, op.upper, op.step))
+        stride = step.number if step.number is not None and step.number > 0 else 1
+        first, last = lower.number, upper.number
+        here = self.here
+        if first is not None and last is not None:
+            last = first + (last - 1 - first) // stride * stride
+            variable = self.atoms.make(op.axis.data, first, last)
+        else:
+            low, high = here.low(lower), here.high(upper) - 1
+            variable = self.atoms.make(op.axis.data, low, high, [lower], [upper - 1])
+        self.forms[op.variable] = variable
+        entered = [] if not (lower.terms or upper.terms) else [upper - lower - 1]
+        arguments = list(op.body.block.args[1:])
+        progress = (variable, lower, stride if step.number is not None else None)
+        trips = max(here.high(upper - lower), 0)
+        self._carry(op, arguments, entered, [op.body.block], progress, -(-trips // stride))
+
+    def _while(self, op: WhileOp) -> None:
+        self.facts[op] = self._holding
+        blocks = [op.test.block, op.body.block]
+        self._carry(op, list(op.body.block.args), [], blocks, None, None)
+
+    def _carry(
+        self,
+        op: ForOp | WhileOp,
+        arguments: list[BlockArgument],
+        entered: list[Fact],
+        blocks: list[Block],
+        progress: tuple[Form, Form, int | None] | None,
+        trips: int | None,
+    ) -> None:
+        """Walk a loop, assuming of each whole number that it carries what the walk confirms."""
+        starts = list(op.carried)
+        whole = [n for n, each in enumerate(arguments) if _integer_dtype(each) is not None]
+        low = {n: self.here.low(self._form(starts[n])) for n in whole}
+        high = {n: self.here.high(self._form(starts[n])) for n in whole}
+        assumed = {(n, side) for n in whole for side in ("low", "high")}
+        exact: dict[int, Form] = {}
+        growth: dict[int, int | None] = {}
+        for _ in range(_MOST_ROUNDS):
+            atoms: dict[int, Form] = {}
+            for n in whole:
+                dtype = _integer_dtype(arguments[n])
+                assert dtype is not None
+                bottom, top = limits(dtype)
+                atom = self.atoms.make(
+                    arguments[n].name_hint or "?",
+                    low[n] if (n, "low") in assumed else bottom,
+                    high[n] if (n, "high") in assumed else top,
+                )
+                atoms[n] = exact.get(n, atom)
+                self.forms[arguments[n]] = atoms[n]
+                if isinstance(op, WhileOp):
+                    self.forms[op.test.block.args[n]] = atoms[n]
+            self._walk_body(op, entered, blocks)
+            wrong = self._refuted(op, whole, assumed, low, high, exact)
+            for n in whole:
+                step = (self._form(op.yielded[n]) - atoms[n]).number
+                if n in exact and step != growth[n]:
+                    # It might wrap: what it is after some iterations is not known.
+                    del exact[n]
+                    growth[n] = None
+                    wrong |= {(n, "low"), (n, "high")}
+                elif progress is not None and n not in growth and step is not None:
+                    form = _progressed(self._form(starts[n]), progress, step)
+                    if form is not None and (n, "high" if step > 0 else "low") in wrong:
+                        exact[n], growth[n] = form, step
+            if not wrong:
+                break
+            assumed -= wrong
+        else:
+            for n in whole:
+                self._opaque(arguments[n])
+                if isinstance(op, WhileOp):
+                    self.forms[op.test.block.args[n]] = self.forms[arguments[n]]
+            assumed.clear()
+            exact.clear()
+            self._walk_body(op, entered, blocks)
+        for n in whole:
+            self._result(op, n, assumed, low, high, growth.get(n) if n in exact else None, trips)
+
+    def _walk_body(self, op: ForOp | WhileOp, entered: list[Fact], blocks: list[Block]) -> None:
+        if isinstance(op, ForOp):
+            self._inside(entered, blocks[0])
+            return
+        self._inside([], blocks[0])
+        # The body's arguments are the test's: what the test found of one holds of the other.
+        self._inside(self.conditions.facts(op.condition, True), blocks[1])
+
+    def _refuted(
+        self,
+        op: ForOp | WhileOp,
+        whole: Sequence[int],
+        assumed: set[tuple[int, str]],
+        low: dict[int, int],
+        high: dict[int, int],
+        exact: dict[int, Form],
+    ) -> set[tuple[int, str]]:
+        """Assumptions that an iteration does not keep; bounds of what the body yields are those
+        at its end, where the facts of its entry hold.
+        """
+        facts = list(self._holding)
+        if isinstance(op, WhileOp):
+            facts += self.conditions.facts(op.condition, True)
+        bounds = self._bounds_of(tuple(facts))
+        wrong: set[tuple[int, str]] = set()
+        for n in whole:
+            form = self._form(op.yielded[n])
+            if n in exact:
+                continue
+            if (n, "low") in assumed and bounds.low(form) < low[n]:
+                wrong.add((n, "low"))
+            if (n, "high") in assumed and bounds.high(form) > high[n]:
+                wrong.add((n, "high"))
+        return wrong
+
+    def _result(
+        self,
+        op: ForOp | WhileOp,
+        n: int,
+        assumed: set[tuple[int, str]],
+        low: dict[int, int],
+        high: dict[int, int],
+        growth: int | None,
+        trips: int | None,
+    ) -> None:
+        result = op.outputs[n]
+        dtype = _integer_dtype(result)
+        assert dtype is not None
+        bottom, top = limits(dtype)
+        least = low[n] if (n, "low") in assumed else bottom
+        most = high[n] if (n, "high") in assumed else top
+        if growth is not None and trips is not None:
+            least = max(bottom, low[n] + min(growth, 0) * trips)
+            most = min(top, high[n] + max(growth, 0) * trips)
+        self.forms[result] = self.atoms.make(result.name_hint or "?", least, most)
+
+    def _if(self, op: IfOp) -> None:
+        ends: list[Bounds] = []
+        for region, truth in ((op.then, True), (op.otherwise, False)):
+            facts = self.conditions.facts(op.condition, truth)
+            self._inside(facts, region.block)
+            ends.append(self._bounds_of((*self._holding, *facts)))
+        for result, values in zip(op.outputs, op.yielded(), strict=True):
+            if _integer_dtype(result) is None:
+                continue
+            forms = [self._form(each) for each in values]
+            if forms[0] == forms[1]:
+                self.forms[result] = forms[0]
+                continue
+            low = min(end.low(form) for end, form in zip(ends, forms, strict=True))
+            high = max(end.high(form) for end, form in zip(ends, forms, strict=True))
+            self.forms[result] = self.atoms.make(result.name_hint or "?", low, high)
+
+
+def _progressed(start: Form, progress: tuple[Form, Form, int | None], growth: int) -> Form | None:
+    """What grows by a constant in each iteration of a ``for``, from the loop's variable."""
+    variable, lower, stride = progress
+    if stride is None or growth % stride:
+        return None
+    return start + (variable - lower) * (growth // stride)
+
+
+def _integer_dtype(value: SSAValue) -> DType | None:
+    tensor = as_tensor(value.type)
+    if tensor is not None and tensor.get_shape():
+        return None
+    try:
+        dtype = dtype_of(value.type)
+    except KeyError:
+        return None
+    return dtype if dtype.is_integer else None
+
+
+def limits(dtype: DType) -> tuple[int, int]:
+    """The smallest and the largest number of an integer dtype."""
+    info = np.iinfo(dtype.numpy)
+    return int(info.min), int(info.max)

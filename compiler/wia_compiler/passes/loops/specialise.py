@@ -1,0 +1,304 @@
+"""Gives the values of a ``loop.nest`` their types, once those of its operands are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from wia_compiler.base.dtypes import BOOL, I64, DType
+from wia_compiler.dialects.loop import NestOp
+from wia_compiler.dialects.loop_arrays import LocalOp, OutputOp
+from wia_compiler.dialects.loop_control import ForOp, IfOp, WhileOp
+from wia_compiler.dialects.loop_elements import ConditionOp, LoadOp, StoreOp, YieldOp
+from wia_compiler.dialects.loop_types import Known, NestTypes, OpenNumber
+from wia_compiler.dialects.types import TensorSpec
+from wia_compiler.dialects.wia.ops import DeclareOp, TensorOp
+from wia_compiler.passes.loops.access_ranges import check_accesses
+from wia_compiler.passes.loops.inference import Inference
+from wia_compiler.passes.loops.operands import declared_rank, inline_constants
+from wia_compiler.passes.loops.outputs import type_output
+from wia_compiler.passes.loops.values import integer_of
+
+
+def specialise_nest(nest: NestOp, inference: Inference) -> None:
+    """Type a nest, check its accesses, and give an output that only it describes its shape.
+
+    ``%x = loop.load %A[%i] : !wia.tensor -> !wia.tensor`` becomes
+    ``%x = loop.load %A[%i] : tensor<8xf32> -> tensor<f32> {proven}``; a literal that a loop starts
+    from becomes a constant of the dtype that the loop carries. Faults are reported to
+    ``inference``: a dtype that does not fit, an index that is no integer or that is certain to lie
+    outside its array.
+    """
+    _Specialisation(nest, inference).run()
+
+
+def nest_result_types(
+    nest: NestOp, operands: Sequence[TensorSpec | None]
+) -> list[TensorSpec | None]:
+    """The types of a nest's results from those of its operands, without rewriting anything."""
+    types = NestTypes(nest, list(operands))
+    types.solve()
+    arrays = [operands[position] for position in nest.written]
+    scalars = [types.result(index) for index in range(len(nest.yielded))]
+    return [*arrays, *(each if isinstance(each, TensorSpec) else None for each in scalars)]
+
+
+class _Specialisation:
+    def __init__(self, nest: NestOp, inference: Inference):
+        self.nest = nest
+        self.inference = inference
+        self.known: Mapping[SSAValue, Known] = {}
+        self.elements: Mapping[SSAValue, DType] = {}
+
+    def run(self) -> None:
+        """Type the nest from its operands inwards."""
+        before = len(self.inference.faults)
+        inline_constants(self.nest)
+        operands = [self._operand(value) for value in self.nest.arguments]
+        for known, value in zip(operands, self.nest.arguments, strict=True):
+            if known is None and not isinstance(value.owner, OutputOp):
+                return  # a fault was reported where it is made
+        types = NestTypes(self.nest, operands)
+        types.solve()
+        self.known, self.elements = types.known, types.elements
+        block = self.nest.body.block
+        for position in range(len(block.args)):
+            self._type_argument(position)
+        self._block(block)
+        self._yields(self.nest.yielded, block.last_op, self.nest.outputs[len(self.nest.written) :])
+        if len(self.inference.faults) > before:
+            return
+        self._type_arrays()
+        if len(self.inference.faults) == before:
+            check_accesses(self.nest, self.inference.fault)
+
+    def _type_arrays(self) -> None:
+        block = self.nest.body.block
+        for position, outer in enumerate(self.nest.arguments):
+            if isinstance(outer.owner, OutputOp):
+                dtype = self.elements.get(block.args[position])
+                type_output(self.nest, position, outer.owner, dtype, self.inference)
+        for position, result in zip(self.nest.written, self.nest.outputs, strict=False):
+            spec = self.inference.specs.get(block.args[position])
+            if spec is not None:
+                self._set(result, spec)
+
+    def _operand(self, value: SSAValue) -> Known | None:
+        spec = self.inference.specs.get(value)
+        if spec is not None:
+            return spec
+        if value in self.inference.literals:
+            return OpenNumber("float")
+        if isinstance(value.owner, OutputOp):
+            dtype = value.owner.declared_dtype
+            return None if dtype is None else TensorSpec((), dtype)
+        return None
+
+    def _type_argument(self, position: int) -> None:
+        argument = self.nest.body.block.args[position]
+        outer, known = self.nest.arguments[position], self.known.get(argument)
+        if outer in self.inference.literals:
+            if not isinstance(known, TensorSpec):
+                return
+            typed = self.inference.typed(outer, known.dtype, argument.name_hint or "a value")
+            if typed is not None:
+                self.nest.operands[position] = typed
+                self._set(argument, known)
+        elif not isinstance(outer.owner, OutputOp):
+            self._set(argument, self.inference.specs[outer])
+
+    def _block(self, block: Block) -> None:
+        for op in list(block.ops):
+            match op:
+                case ForOp():
+                    self._for(op)
+                case WhileOp():
+                    self._while(op)
+                case IfOp():
+                    self._if(op)
+                case LoadOp():
+                    self._load(op)
+                case StoreOp():
+                    self._store(op)
+                case LocalOp():
+                    self._local(op)
+                case YieldOp() | ConditionOp():
+                    pass
+                case _:
+                    self._simple(op)
+
+    def _simple(self, op: Operation) -> None:
+        if isinstance(op, TensorOp | DeclareOp):
+            for value in op.operands:
+                spec = self.inference.specs.get(value)
+                if spec is not None and spec.rank:
+                    name = spec.label or "a value"
+                    self._fault(
+                        op,
+                        f"{name} is {spec}, expected one element of it inside a loop over elements",
+                        f"write {name}[{', '.join('ijklmn'[: spec.rank])}]",
+                    )
+                    return
+        self.inference.visit(op)
+
+    def _load(self, op: LoadOp) -> None:
+        self._indices(op)
+        dtype = self._element(op, op.array)
+        if dtype is not None:
+            name = op.array.name_hint or "an array"
+            self._set(op.result, TensorSpec((), dtype, f"an element of {name}"))
+
+    def _store(self, op: StoreOp) -> None:
+        self._indices(op)
+        dtype = self._element(op, op.array)
+        if dtype is None:
+            return
+        name = op.array.name_hint or "the array"
+        self.inference.fit(op, 0, dtype, name, f"{name} holds {dtype}")
+
+    def _element(self, op: LoadOp | StoreOp, array: SSAValue) -> DType | None:
+        """The dtype of an array's elements, after its rank was compared with the indices."""
+        spec = self.inference.specs.get(array)
+        rank = spec.rank if spec is not None else declared_rank(array, self.nest)
+        name = array.name_hint or "the array"
+        if rank is not None and rank != len(op.indices):
+            shown = "1 index" if len(op.indices) == 1 else f"{len(op.indices)} indices"
+            axes = "1 axis" if rank == 1 else f"{rank} axes"
+            described = axes if spec is None else f"{axes}: {spec}"
+            hint = f"write {name}[{', '.join('ijklmn'[:rank])}]" if rank else "use its name alone"
+            self._fault(op, f"{shown} for {name!r}, which has {described}", hint)
+            return None
+        return self.elements.get(array)
+
+    def _indices(self, op: LoadOp | StoreOp) -> None:
+        first = len(op.operands) - len(op.indices)
+        for position in range(len(op.indices)):
+            self._whole(op, first + position, "an index")
+
+    def _whole(self, op: Operation, position: int, what: str) -> None:
+        """Make an operand an integer scalar: a literal is i64."""
+        value = op.operands[position]
+        if value in self.inference.literals:
+            typed = self.inference.typed(value, I64, what)
+            if typed is not None:
+                op.operands[position] = typed
+            return
+        spec = self.inference.specs.get(value)
+        if spec is None:
+            return
+        if spec.rank or not spec.dtype.is_integer:
+            name = f"{spec.label}: " if spec.label else ""
+            self._fault(
+                op,
+                f"{what} is a whole number, found {name}{spec if spec.rank else spec.dtype}",
+                "convert it: cast(…, i64)",
+            )
+
+    def _local(self, op: LocalOp) -> None:
+        for position in range(len(op.sizes)):
+            self._whole(op, position, "a size")
+        self.inference.fit(
+            op, len(op.sizes), op.element_dtype, op.result.name_hint or "the tensor", ""
+        )
+        sizes = [integer_of(size) for size in op.sizes]
+        name = op.result.name_hint or "a local tensor"
+        known = [size for size in sizes if size is not None]
+        if len(known) < len(sizes):
+            hint = "write numbers, or named sizes of the parameters"
+            self._fault(op, f"the sizes of {name} are not known when the kernel is compiled", hint)
+            return
+        if any(size < 0 for size in known):
+            self._fault(op, f"{name} has a size below 0: {known}", None)
+            return
+        self._set(op.result, TensorSpec(tuple(known), op.element_dtype, name))
+
+    def _for(self, op: ForOp) -> None:
+        for position, what in enumerate(("the start", "the end", "the step")):
+            self._whole(op, position, f"{what} of a loop")
+        step = integer_of(op.step)
+        if step is not None and step <= 0:
+            hint = "count upwards and compute the index: A[N - 1 - i]"
+            self._fault(
+                op, f"the step of loop {op.axis.data!r} is {step}, expected 1 or more", hint
+            )
+        self._set(op.variable, TensorSpec((), I64, op.axis.data))
+        self._carried(op, 3, (op.body.block.args[1:],))
+        self._block(op.body.block)
+        self._yields(op.yielded, op.body.block.last_op, op.outputs)
+
+    def _while(self, op: WhileOp) -> None:
+        self._carried(op, 0, (op.test.block.args, op.body.block.args))
+        self._block(op.test.block)
+        last = op.test.block.last_op
+        assert last is not None
+        self._condition(last, 0)
+        self._block(op.body.block)
+        self._yields(op.yielded, op.body.block.last_op, op.outputs)
+
+    def _carried(
+        self, op: ForOp | WhileOp, first: int, arguments: Sequence[Sequence[SSAValue]]
+    ) -> None:
+        for position, result in enumerate(op.outputs):
+            known = self.known.get(result)
+            if not isinstance(known, TensorSpec):
+                self._open(op, result)
+                continue
+            name = result.name_hint or "a variable"
+            spec = TensorSpec(known.shape, known.dtype, name)
+            for each in (result, *(args[position] for args in arguments)):
+                self._set(each, spec)
+            self.inference.fit(
+                op, first + position, known.dtype, name, f"{name} is {known.dtype} in the loop"
+            )
+
+    def _if(self, op: IfOp) -> None:
+        self._condition(op, 0)
+        for region in (op.then, op.otherwise):
+            self._block(region.block)
+        for result in op.outputs:
+            known = self.known.get(result)
+            if isinstance(known, TensorSpec):
+                self._set(result, TensorSpec(known.shape, known.dtype, result.name_hint or ""))
+            else:
+                self._open(op, result)
+        for region in (op.then, op.otherwise):
+            last = region.block.last_op
+            assert isinstance(last, YieldOp)
+            self._yields(last.arguments, last, op.outputs)
+
+    def _condition(self, op: Operation, position: int) -> None:
+        self.inference.fit(op, position, BOOL, "a condition", "a condition is a bool")
+
+    def _yields(
+        self, values: Sequence[SSAValue], op: Operation | None, results: Sequence[SSAValue]
+    ) -> None:
+        assert op is not None
+        for position, (value, result) in enumerate(zip(values, results, strict=True)):
+            known = self.known.get(result) or self.known.get(value)
+            name = result.name_hint or "a value"
+            if isinstance(known, TensorSpec):
+                self.inference.fit(
+                    op, position, known.dtype, name, f"{name} is {known.dtype} before"
+                )
+                if result not in self.inference.specs:
+                    self._set(result, TensorSpec(known.shape, known.dtype, name))
+            elif isinstance(known, OpenNumber):
+                self._open(op, result)
+
+    def _open(self, op: Operation, result: SSAValue) -> None:
+        known = self.known.get(result)
+        if known is None and not isinstance(op, YieldOp):
+            return
+        self._fault(
+            op,
+            f"{result.name_hint or 'a value'} is made of literals alone, which leaves its dtype "
+            "open",
+            f"write the dtype: let {result.name_hint or 'x'}: f32 = …;",
+        )
+
+    def _set(self, value: SSAValue, spec: TensorSpec) -> None:
+        self.inference.set_spec(value, spec)
+
+    def _fault(self, op: Operation, message: str, hint: str | None) -> None:
+        self.inference.fault(op, message, hint)
