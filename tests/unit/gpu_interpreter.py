@@ -8,6 +8,7 @@ global memory differently ordered.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -125,7 +126,7 @@ class _BlockRun:
 
     def body(self, block: Block, active: Array) -> list[Any]:
         for op in block.ops:
-            if isinstance(op, scf.YieldOp):
+            if isinstance(op, scf.YieldOp | scf.ConditionOp):
                 return [self.values[value] for value in op.operands]
             if isinstance(op, func.ReturnOp):
                 return []
@@ -138,6 +139,8 @@ class _BlockRun:
                 self.branch(op, active)
             case scf.ForOp():
                 self.loop(op, active)
+            case scf.WhileOp():
+                self.repeat(op, active)
             case memref.LoadOp():
                 self.values[op.res] = self.load(op.memref, op.indices, active)
             case memref.StoreOp():
@@ -195,11 +198,33 @@ class _BlockRun:
         for result, value in zip(op.results, carried, strict=True):
             self.values[result] = value
 
+    def repeat(self, op: scf.WhileOp, active: Array) -> None:
+        """Threads whose condition no longer holds wait, with the values they left with."""
+        carried = [self.values[value] for value in op.arguments]
+        running, left = active, [np.zeros(0)] * len(op.results)
+        for turn in itertools.count():
+            self.values.update(zip(op.before_region.block.args, carried, strict=True))
+            condition, *passed = self.body(op.before_region.block, running)
+            left = [
+                new if turn == 0 else np.where(running, new, old).astype(new.dtype)
+                for new, old in zip(passed, left, strict=True)
+            ]
+            running = running & condition
+            if not running.any():
+                break
+            self.values.update(zip(op.after_region.block.args, left, strict=True))
+            made = self.body(op.after_region.block, running)
+            carried = [
+                np.where(running, new, old).astype(new.dtype)
+                for new, old in zip(made, carried, strict=True)
+            ]
+        self.values.update(zip(op.results, left, strict=True))
+
     def allocate(self, op: memref.AllocOp | memref.AllocaOp) -> None:
         type = op.memref.type
-        assert isinstance(type, MemRefType) and isinstance(type.memory_space, StringAttr)
+        assert isinstance(type, MemRefType)
         shape, dtype = type.get_shape(), dtype_of(type.element_type)
-        if type.memory_space.data == "shared":
+        if type.memory_space == StringAttr("shared"):
             self.values[op.memref] = Shared(shape, dtype)
             self.shared.append(self.values[op.memref])
         else:

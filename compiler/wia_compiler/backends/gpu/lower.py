@@ -46,6 +46,7 @@ from wia_compiler.backends.gpu.launch import BLOCK_SIZE, GRID_SIZE
 from wia_compiler.backends.gpu.leaf import Kernel, Leaf
 from wia_compiler.backends.gpu.leaf_group import Group, lower_group_leaf
 from wia_compiler.backends.gpu.leaf_thread import lower_thread_leaf
+from wia_compiler.backends.gpu.lower_points import lower_point
 from wia_compiler.backends.gpu.unread import remove_unread
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.gpu_ids import BlockIdOp, ThreadIdOp
@@ -172,7 +173,7 @@ class _Lowering:
                 case func.ReturnOp():
                     pass
                 case _:
-                    raise AssertionError(f"{op.name} has no place in a nest")
+                    lower_point(op, self.kernel, self._body)
 
     def _allocate(self, op: memref.AllocOp) -> None:
         builder, buffer = self.kernel.builder, op.memref
