@@ -3,8 +3,10 @@
 ``// RUN: wia-opt --infer-shapes=A:4x8xf32,B:8xf32 --fusion %s | filecheck %s``
 
 A pass is named as its file is, with dashes (``fold_constants.py`` is ``--fold-constants``); those
-of a target have its folder before them (``--cpu/schedule``). ``--facts=register_capacity=8``
-changes facts of the target, ``--kernel=f`` names the kernel (else the last function),
+of a target have its folder before them (``--cpu/schedule``). ``--apply-patterns`` takes its
+patterns from the file: functions ``@NAME.match`` and ``@NAME.rewrite`` are one.
+``--facts=register_capacity=8`` changes facts of the target, ``--kernel=f`` names the kernel (else
+the last function),
 ``--decisions`` prints decisions instead of IR. ``not wia-opt …`` expects an error and prints it.
 """
 
@@ -17,8 +19,10 @@ import shlex
 from bare_target import BARE_FACTS
 from building import specs
 from wia_compiler.base.errors import WiaError
-from wia_compiler.base.source import Source
+from wia_compiler.base.source import Source, Span
+from wia_compiler.dialects.patterns import PatternDeclaration
 from wia_compiler.dialects.text import parse_ir, print_ir
+from wia_compiler.passes.apply_patterns import ApplyPatterns
 from wia_compiler.passes.framework import Pass, PassContext
 from wia_compiler.passes.kernel_function import functions_of
 from wia_compiler.passes.pipeline import high_passes
@@ -59,11 +63,15 @@ def _run(options: list[str], text: str) -> str:
     numbers = {name: int(value) for name, value in facts.items()}
     context = PassContext(Source(text), kernel, dataclasses.replace(BARE_FACTS, **numbers))
     module.verify()
+    patterns = pattern_declarations(module)
     for option in options:
         name, value = _setting(option)
         if name in ("kernel", "facts", "decisions"):
             continue
-        make_pass(name, value).run(module, context)
+        made = make_pass(name, value)
+        if isinstance(made, ApplyPatterns):
+            made = ApplyPatterns(patterns)
+        made.run(module, context)
         module.verify()
     return _decisions(context) if "decisions" in settings else _printed(module)
 
@@ -83,6 +91,20 @@ def _decisions(context: PassContext) -> str:
         numbers = ", ".join(f"{name}={value}" for name, value in each.numbers.items())
         lines.append(f"{mark} {each.kind} {each.candidate}: {each.reason} [{numbers}]")
     return "\n".join(lines)
+
+
+def pattern_declarations(module: ModuleOp) -> tuple[PatternDeclaration, ...]:
+    """The patterns of a file; their functions are taken out of the module."""
+    functions = functions_of(module)
+    names = [name.removesuffix(".match") for name in functions if name.endswith(".match")]
+    made: list[PatternDeclaration] = []
+    for name in names:
+        sides = [functions[f"{name}.{side}"] for side in ("match", "rewrite")]
+        for side in sides:
+            side.detach()
+        span = Span(1, 1, 1, 1)
+        made.append(PatternDeclaration(name, Source(f"pattern {name}"), span, *sides))
+    return tuple(made)
 
 
 def _setting(option: str) -> tuple[str, str]:

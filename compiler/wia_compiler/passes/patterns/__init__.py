@@ -1,0 +1,1 @@
+"""``pattern`` blocks: matching, the check that a rewrite keeps what is computed, rewriting."""
