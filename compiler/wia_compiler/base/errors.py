@@ -99,3 +99,14 @@ class ArgumentError(WiaError):
 
 class TargetError(WiaError):
     """Something a target needs is missing or failed, with the command that brings or repeats it."""
+
+
+class VerificationError(WiaError):
+    """A step of the compiler that changed what a kernel computes, found by ``verify=True``.
+
+    ``stage`` is the first one whose results are not those of the kernel as written.
+    """
+
+    def __init__(self, stage: str, message: str):
+        self.stage = stage
+        super().__init__(message)

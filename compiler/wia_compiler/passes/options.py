@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -12,11 +14,13 @@ class CompileOptions:
     ``debug`` checks every index of loop-level text at run time, also where it is proven to be in
     range; it changes the code and so is part of the cache key. ``verify`` runs every stage that can
     be interpreted beside the kernel as written, and names the first pass that changed the answer;
-    the code is the same.
+    the code is the same. It runs them on ``inputs``, one array for each input of the kernel, or on
+    random ones where that is ``None``.
     """
 
     debug: bool = False
     verify: bool = False
+    inputs: Sequence[Any] | None = field(default=None, compare=False, repr=False)
 
 
 DEFAULT_OPTIONS = CompileOptions()

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp
 
-from wia_compiler.base.record import Trace
+from wia_compiler.base.record import Stage, Trace
 from wia_compiler.base.settings import Settings
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.dialects.types import spec_of
@@ -23,6 +23,7 @@ from wia_compiler.passes.counting import flops_of
 from wia_compiler.passes.cse import Cse
 from wia_compiler.passes.dce import Dce
 from wia_compiler.passes.decompose import Decompose
+from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.fold_constants import FoldConstants
 from wia_compiler.passes.framework import Pass, PassContext
 from wia_compiler.passes.fusion import Fusion
@@ -34,6 +35,9 @@ from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
 from wia_compiler.passes.recorder import Recorder
 from wia_compiler.passes.recording.source_stage import source_stage
 from wia_compiler.passes.target import ArraySpec, Artifact, Target
+
+if TYPE_CHECKING:
+    from wia_compiler.passes.stage_check import StageCheck
 
 
 def high_passes(arguments: Sequence[ArraySpec]) -> tuple[Pass, ...]:
@@ -97,22 +101,31 @@ def compile_kernel(
     """Compile one kernel of a program for ``arguments``, its inputs in order.
 
     Raises ``CompileError`` where the arguments do not fit the program, ``TargetError`` where the
-    target cannot make code. ``imported`` is left as it is.
+    target cannot make code, with ``options.verify`` ``VerificationError`` where a pass changed the
+    answer. ``imported`` is left as it is.
     """
     signature = imported.kernels[kernel]
-    module = _needed_functions(imported.module, kernel)
+    module = needed_functions(imported.module, kernel)
     context = PassContext(signature.source, kernel, target.facts, options=options)
     recorder = Recorder(module, context, Settings.read().verify)
     recorder.stages.append(source_stage(signature))
     recorder.note("import", "high")
     _run(recorder, high_passes(arguments)[:2])
     flops = flops_of(kernel_function(module, kernel))
-    _run(recorder, high_passes(arguments)[2:])
     outputs = _outputs(module, kernel, signature)
+    if options.verify:
+        # It brings the interpreters of two levels, which no other build needs.
+        from wia_compiler.passes.stage_check import StageCheck, inputs_for
+
+        inputs = inputs_for(arguments, options.inputs)
+        recorder.check = StageCheck.of(module, kernel, inputs, outputs)
+    _run(recorder, high_passes(arguments)[2:])
     size_bytes = _compulsory_bytes(module, kernel, arguments, outputs)
     _run(recorder, mid_passes(arguments))
     _run(recorder, target.passes())
     artifact, stages = target.generate(module, context, [*arguments, *outputs])
+    if recorder.check is not None:
+        stages = _checked_code(recorder.check, artifact, target, stages)
     trace = Trace(
         kernel,
         _signature_text(kernel, arguments),
@@ -124,6 +137,29 @@ def compile_kernel(
     return Compiled(artifact, trace, tuple(arguments), outputs, flops, size_bytes)
 
 
+def specialized(imported: Imported, kernel: str, arguments: Sequence[ArraySpec]) -> ModuleOp:
+    """One kernel as written, with the types that it has for ``arguments``.
+
+    What ``wia.reference`` runs: nothing is optimised. Raises ``CompileError`` where the arguments
+    do not fit the program.
+    """
+    module = needed_functions(imported.module, kernel)
+    signature = imported.kernels[kernel]
+    context = PassContext(signature.source, kernel, TargetFacts("none", 0, 0.0, 0))
+    for step in high_passes(arguments)[:2]:
+        step.run(module, context)
+    return module
+
+
+def _checked_code(
+    check: StageCheck, artifact: Artifact, target: Target, stages: Sequence[Stage]
+) -> Sequence[Stage]:
+    """The stages of code generation, the last of which says that the code was run."""
+    *before, last = stages
+    decisions = check.machine_code(artifact, target, last.name)
+    return (*before, replace(last, decisions=(*last.decisions, *decisions)))
+
+
 def _run(recorder: Recorder, passes: Sequence[Pass]) -> None:
     """Run passes in order; the last of each level is verified."""
     for number, step in enumerate(passes, start=1):
@@ -131,7 +167,7 @@ def _run(recorder: Recorder, passes: Sequence[Pass]) -> None:
         recorder.run(step, verify=ends_level)
 
 
-def _needed_functions(module: ModuleOp, kernel: str) -> ModuleOp:
+def needed_functions(module: ModuleOp, kernel: str) -> ModuleOp:
     """A copy of the kernel and of what it calls, directly or not, in order of the text."""
     functions = functions_of(module)
     needed: set[str] = set()

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -20,6 +20,9 @@ from wia_compiler.passes.recording.rows import TypeTexts, count_ops, line_spans,
 from wia_compiler.passes.verifier import verify_high_level
 from wia_compiler.passes.verify_tile import verify_tile
 
+if TYPE_CHECKING:
+    from wia_compiler.passes.stage_check import StageCheck
+
 _Fingerprint: TypeAlias = "tuple[Any, ...]"
 
 
@@ -28,12 +31,14 @@ class Recorder:
     """The stages of one compilation so far; ``module`` is rewritten in place by ``run``.
 
     ``verify_always`` verifies the IR after every pass; otherwise where ``run`` is told to.
+    ``check`` runs what each pass leaves, once it is there.
     """
 
     module: ModuleOp
     context: PassContext
     verify_always: bool = False
     stages: list[Stage] = field(default_factory=list[Stage])
+    check: StageCheck | None = None
 
     def __post_init__(self) -> None:
         self._before = OpsBefore()
@@ -68,6 +73,8 @@ class Recorder:
         time_ns = time.perf_counter_ns() - started
         if verify or self.verify_always:
             self._verify(step.name, step.level)
+        if self.check is not None:
+            self.context.decisions += self.check.after(step.name, step.level, self.module)
         return self.note(step.name, step.level, time_ns)
 
     def _verify(self, name: str, level: Level) -> None:

@@ -44,9 +44,13 @@ class HasModule(Protocol):
 
 @dataclass(frozen=True)
 class Literal:
-    """A value made of literals alone: an array once the dtype it takes is known."""
+    """A value made of literals alone: an array once the dtype it takes is known.
+
+    ``number`` is what the text writes, where it is one literal.
+    """
 
     materialize: Callable[[DType], Array]
+    number: bool | int | float | None = None
 
 
 Value: TypeAlias = "Array | Literal"
@@ -61,12 +65,21 @@ def run(imported: HasModule, kernel: str, arrays: Sequence[Any]) -> tuple[Array,
     return run_module(imported.module, kernel, arrays)
 
 
-def run_module(module: ModuleOp, kernel: str, arrays: Sequence[Any]) -> tuple[Array, ...]:
-    """The results of the function ``kernel`` of a high-level module, specialised or not."""
+def run_module(
+    module: ModuleOp,
+    kernel: str,
+    arrays: Sequence[Any],
+    *,
+    watch: Callable[[Operation], None] | None = None,
+) -> tuple[Array, ...]:
+    """The results of the function ``kernel`` of a high-level module, specialised or not.
+
+    ``watch`` is told of every op that runs, as often as it does.
+    """
     functions = {op.sym_name.data: op for op in module.ops if isinstance(op, FuncOp)}
     types = functions[kernel].function_type.inputs.data
     inputs = [_argument(array, type) for array, type in zip(arrays, types, strict=True)]
-    results = _Interpreter(functions).call(kernel, inputs)
+    results = _Interpreter(functions, watch).call(kernel, inputs)
     return tuple(_array(result, kernel) for result in results)
 
 
@@ -85,6 +98,7 @@ def _array(value: Value, name: str) -> Array:
 @dataclass(frozen=True)
 class _Interpreter:
     functions: Mapping[str, FuncOp]
+    watch: Callable[[Operation], None] | None = None
 
     def call(self, name: str, arguments: Sequence[Value]) -> list[Value]:
         return self._run(self.functions[name].body, arguments)
@@ -97,6 +111,8 @@ class _Interpreter:
             values.update(zip(block.args, arguments, strict=True))
             for op in block.ops:
                 operands = [values[operand] for operand in op.operands]
+                if self.watch is not None:
+                    self.watch(op)
                 if isinstance(op, ReturnOp | YieldOp):
                     return operands
                 if isinstance(op, BranchOp | ConditionalBranchOp):
@@ -137,6 +153,8 @@ def _followed(
 
 
 def _condition(value: Value) -> Array:
+    if isinstance(value, Literal) and not isinstance(value.number, bool):
+        raise TypeError("numbers that a loop counts have no dtype yet: specialise the kernel first")
     array = value.materialize(BOOL) if isinstance(value, Literal) else value
     if array.size != 1:
         raise TypeError(f"a condition is one bool, found an array of shape {array.shape}")
@@ -150,7 +168,7 @@ def _constant(op: ConstantOp) -> Value:
         return wide.astype(dtype.numpy)
 
     if isinstance(op.result.type, LiteralType | AnyTensorType):
-        return Literal(splat)
+        return Literal(splat, op.number)
     spec = spec_of(op.result.type)
     return np.broadcast_to(splat(spec.dtype), spec.shape)
 

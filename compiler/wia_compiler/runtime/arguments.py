@@ -100,6 +100,31 @@ def read_specs(
     return tuple(specs)
 
 
+def known_arrays(
+    signature: KernelSignature,
+    positional: Sequence[Any],
+    keywords: Mapping[str, Any],
+    bindings: Mapping[str, Any] | None = None,
+) -> list[NDArray[Any] | None]:
+    """Those inputs that have elements, for arguments that ``read_specs`` takes: ``None`` for specs.
+
+    A scalar that is left out has its default, where it has one.
+    """
+    found: list[NDArray[Any] | None] = []
+    values = bind(signature, positional, keywords, scalars_may_be_absent=True)
+    values += bound_arrays(signature, bindings or {})
+    for parameter, value in zip(signature.inputs, values, strict=True):
+        where = f"{signature.name}({parameter.name})"
+        given = parameter.default if value is ABSENT else value
+        if given is None or isinstance(given, Spec):
+            found.append(None)
+        elif parameter.role == "scalar":
+            found.append(scalar_array(given, scalar_dtype(parameter), where))
+        else:
+            found.append(as_array(given, where)[0])
+    return found
+
+
 def array_specs(signature: KernelSignature, specs: Sequence[Spec]) -> tuple[ArraySpec, ...]:
     """The specs as the compiler takes them."""
     return tuple(

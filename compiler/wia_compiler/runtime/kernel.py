@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from numpy.typing import NDArray
 
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
 from wia_compiler.passes.target import Target
-from wia_compiler.runtime.arguments import array_specs, read_arguments, read_specs
+from wia_compiler.runtime.arguments import (
+    Arguments,
+    array_specs,
+    known_arrays,
+    read_arguments,
+    read_specs,
+)
 from wia_compiler.runtime.binding import python_signature
 from wia_compiler.runtime.build import Build
 from wia_compiler.runtime.fast_call import MAX_KINDS, FastCalls, kind_of
@@ -133,7 +142,11 @@ class Kernel:
         kernel = self
         if not (target is None and debug is None and verify is None):
             kernel = self.to(target, debug=debug, verify=verify)
-        return kernel._build(read_specs(self.signature, arrays, keywords, self._unit.bindings))
+        specs = read_specs(self.signature, arrays, keywords, self._unit.bindings)
+        if not kernel._options.verify:
+            return kernel._build(specs)
+        known = known_arrays(self.signature, arrays, keywords, self._unit.bindings)
+        return kernel._build(specs, known)
 
     def __call__(self, *arrays: Any, out: Any = None, **keywords: Any) -> Any:
         """Run on arrays; returns one array, or a tuple where the kernel has several results.
@@ -168,21 +181,26 @@ class Kernel:
         arguments = read_arguments(self.signature, arrays, keywords, self._unit.bindings)
         build = self._builds.get(arguments.specs)
         if build is None:
-            build = self._remember_build(arguments.specs)
+            build = self._remember_build(arguments)
         call = build.prepare_arguments(arguments, out)
         call.execute()
         return call, build
 
-    def _remember_build(self, specs: tuple[Spec, ...]) -> Build:
+    def _remember_build(self, arguments: Arguments) -> Build:
+        specs = arguments.specs
         if len(self._builds) >= MAX_KINDS:
             self._builds.clear()
-        self._builds[specs] = self._build(specs)
+        self._builds[specs] = self._build(specs, arguments.arrays)
         return self._builds[specs]
 
-    def _build(self, specs: Sequence[Spec]) -> Build:
-        arguments = array_specs(self.signature, specs)
-        loaded, report = self._session.build(self._unit, arguments, self.target, self._options)
-        return Build(self._unit, loaded, report, self._session, self._options)
+    def _build(
+        self, specs: Sequence[Spec], inputs: Sequence[NDArray[Any] | None] | None = None
+    ) -> Build:
+        """``inputs`` is what ``verify`` runs the stages on."""
+        arguments, options = array_specs(self.signature, specs), self._options
+        asked = replace(options, inputs=inputs) if options.verify else options
+        loaded, report = self._session.build(self._unit, arguments, self.target, asked)
+        return Build(self._unit, loaded, report, self._session, options)
 
     def __repr__(self) -> str:
         target = self._target_name if self._target is None else self._target.name

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wia_compiler.base.signature import KernelSignature
+from wia_compiler.reference.random_arrays import random_array
 from wia_compiler.runtime.arguments import scalar_dtype
 from wia_compiler.runtime.binding import ABSENT, bind
 from wia_compiler.runtime.specs import Spec
-
-# Small enough that sums and products of many elements stay in range.
-INTEGER_RANGE = (-4, 5)
 
 
 def random_arguments(
@@ -33,18 +30,7 @@ def random_arguments(
             default = parameter.default
             arguments.append(scalar_dtype(parameter).numpy.type(1) if default is None else default)
         elif isinstance(value, Spec):
-            arguments.append(random_array(value, generator))
+            arguments.append(random_array(value.shape, value.dtype, generator))
         else:
             arguments.append(value)
     return arguments
-
-
-def random_array(spec: Spec, generator: np.random.Generator) -> NDArray[Any]:
-    """An array of that shape and dtype, in C order."""
-    if spec.dtype.is_float:
-        return generator.standard_normal(spec.shape).astype(spec.dtype.numpy)
-    if spec.dtype.is_integer:
-        low, high = INTEGER_RANGE
-        low = max(low, 0) if spec.dtype.kind == "uint" else low
-        return generator.integers(low, high, spec.shape).astype(spec.dtype.numpy)
-    return generator.integers(0, 2, spec.shape).astype(np.bool_)
