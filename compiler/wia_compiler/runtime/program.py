@@ -126,7 +126,7 @@ def parse(source: Source, bindings: Mapping[str, Any], language: str) -> syntax.
     if language == "c++":
         from wia_compiler.frontend.cpp.parse import parse
 
-        return parse(source, frozenset(bindings))
+        return parse(source, bindings)
     near = difflib.get_close_matches(language.lower(), LANGUAGES, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "a Python function becomes one by @wia.kernel"
     raise ArgumentError(
