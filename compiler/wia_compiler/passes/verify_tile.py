@@ -111,7 +111,7 @@ def _verify_serial_loop(loop: scf.ForOp) -> None:
 
 def _verify_arrays(function: func.FuncOp) -> None:
     """Parameters are memrefs in main memory with static sizes and strides."""
-    for argument in function.body.block.args:
+    for argument in function.body.blocks[0].args:
         if argument.type.name != MemRefType.name:
             raise VerifyException(f"a parameter of @{function.sym_name.data} is no memref")
         _verify_memref(cast("MemRefType[Attribute]", argument.type))

@@ -149,9 +149,9 @@ def _move_large_buffers(function: func.FuncOp) -> list[MemRefType[Attribute]]:
 
 def _give_workspace(function: func.FuncOp, scratch: dict[str, list[MemRefType[Attribute]]]) -> None:
     """Replace what a host function allocates, and what its nests ask for, by workspace slices."""
-    block = function.body.block
+    block = function.body.blocks[0]
     wanted: list[tuple[Operation, MemRefType[Attribute]]] = []
-    for op in block.ops:
+    for op in function.body.walk():
         match op:
             case memref.AllocOp():
                 wanted.append((op, op.memref.type))
@@ -198,6 +198,6 @@ def _slice(
 
 
 def _update_type(function: func.FuncOp) -> None:
-    inputs = [argument.type for argument in function.body.block.args]
+    inputs = [argument.type for argument in function.body.blocks[0].args]
     outputs = list(function.function_type.outputs)
     function.function_type = FunctionType.from_lists(inputs, outputs)

@@ -1,4 +1,9 @@
-"""The host function: arrays for intermediates, views, and a call for each nest."""
+"""The host function: arrays for intermediates, views, a call for each nest, and branches.
+
+A kernel of several blocks becomes a host function of several: an argument of a block is an array
+that is made once, every branch copies to it what it passes on, and a condition is read from an
+array of rank 0. What is done once (arrays, views, constants) stands at the start.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +11,22 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import FunctionType, LocationAttr, UnitAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.cf import BranchOp, ConditionalBranchOp
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from wia_compiler.base.record import Decision
 from wia_compiler.dialects.location import merge_locations
 from wia_compiler.dialects.types import spec_of
+from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp, TensorOp, label_of
+from wia_compiler.passes.control_flow import reachable_blocks
 from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.kernel_function import entry_of, return_of
+from wia_compiler.passes.nests.branches import Branches
 from wia_compiler.passes.nests.groups import plan_group
-from wia_compiler.passes.nests.movement import moved_view
-from wia_compiler.passes.nests.plan import Group, NestPlan, NotOneNest, Result
+from wia_compiler.passes.nests.movement import MOVEMENT, kind_of, moved_view
+from wia_compiler.passes.nests.plan import Group, NestPlan, Result
+from wia_compiler.passes.nests.plan import NotOneNest
 from wia_compiler.passes.nests.share import SharedNests
 from wia_compiler.passes.nests.views import View, memref_type, row_major, view
 from wia_compiler.passes.nests.writer import NestWriter, arrays_of
@@ -35,47 +46,70 @@ class HostLowering:
     ):
         self.kernel = kernel
         self.context = context
-        self.block = Block()
         self.nests = SharedNests({kernel.sym_name.data})
         self.arrays: dict[SSAValue, View] = {}
         self.numbers: dict[SSAValue, ConstantOp] = {}
         self.targets: dict[SSAValue, View] = {}
         self.casts: dict[View, SSAValue] = {}
-        body = kernel.body.block
-        padded = [*strides, *([None] * (len(body.args) - len(strides)))]
-        for argument, each in zip(body.args, padded, strict=True):
+        self.conditions: dict[SSAValue, SSAValue] = {}
+        blocks = reachable_blocks(kernel.body)
+        self.blocks = {block: Block() for block in blocks}
+        for block, made in self.blocks.items():
+            made.name_hint = block.name_hint
+        self.entry = self.block = self.blocks[blocks[0]]
+        self.once = self.entry if len(blocks) == 1 else Block()
+        parameters = entry_of(kernel).args
+        padded = [*strides, *([None] * (len(parameters) - len(strides)))]
+        for argument, each in zip(parameters, padded, strict=True):
             self.arrays[argument] = self._parameter(argument, each)
-        last = body.last_op
-        self.returned = tuple(last.operands) if isinstance(last, func.ReturnOp) else ()
+        self.returned = tuple(return_of(kernel).operands)
         self.outputs = [self._parameter(value, None) for value in self.returned]
         for value, output in zip(self.returned, self.outputs, strict=True):
-            if isinstance(value.owner, Operation) and not isinstance(value.owner, ConstantOp):
+            if value.owner is not blocks[0] and not isinstance(value.owner, ConstantOp):
                 self.targets.setdefault(value, output)
+        for block in blocks[1:]:
+            for argument in block.args:
+                self.arrays[argument] = self._kept(argument)
+        self.branches = Branches(self, kernel)
 
     def run(self) -> tuple[func.FuncOp, list[func.FuncOp]]:
         """The host function and the nests it calls; equal ones are one function."""
         name = self.kernel.sym_name.data
-        for op in self.kernel.body.block.ops:
-            self._lower(op, f"{name}_{label_of(op)}")
-        self._add(func.ReturnOp(), self.kernel.location)
-        type = FunctionType.from_lists([argument.type for argument in self.block.args], [])
-        host = func.FuncOp(name, type, Region(self.block))
+        for block, made in self.blocks.items():
+            self.block = made
+            for op in block.ops:
+                self._lower(op, f"{name}_{label_of(op)}")
+        if self.once is not self.entry:
+            _prepend(self.once, self.entry)
+        type = FunctionType.from_lists([argument.type for argument in self.entry.args], [])
+        host = func.FuncOp(name, type, Region(self.branches.all_blocks(self.blocks.values())))
         host.attributes[HOST] = UnitAttr()
         host.location = self.kernel.location
         nests, decisions = self.nests.finish()
         self.context.decisions += decisions
         return host, nests
 
+    def _kept(self, argument: BlockArgument) -> View:
+        """The array of a block's argument: an output of the kernel, or one of its own."""
+        target = self.targets.get(argument)
+        return target if target is not None else self.allocate(argument, argument.location)
+
     def _parameter(self, value: SSAValue, strides: tuple[int, ...] | None) -> View:
         spec = spec_of(value.type)
         type = view(value, spec.shape, spec.dtype, strides).type
-        argument = self.block.insert_arg(type, len(self.block.args))
+        argument = self.entry.insert_arg(type, len(self.entry.args))
         argument.name_hint = value.name_hint
         return view(argument, spec.shape, spec.dtype, strides)
 
-    def _add(self, op: Operation, location: LocationAttr) -> None:
+    def add(self, op: Operation, location: LocationAttr) -> None:
+        """Append an op to the block that is being written."""
         op.location = location
         self.block.add_op(op)
+
+    def add_once(self, op: Operation, location: LocationAttr) -> None:
+        """Append an op that runs once, however often the block that needs it does."""
+        op.location = location
+        self.once.add_op(op)
 
     def _lower(self, op: Operation, name: str) -> None:
         match op:
@@ -87,18 +121,29 @@ class HostLowering:
                 self._movement(op, name)
             case TensorOp():
                 self._lone(op, name)
+            case ConditionOp():
+                self.conditions[op.result] = self._condition(op)
             case func.ReturnOp():
                 self._return(op)
+            case BranchOp() | ConditionalBranchOp():
+                self.branches.lower(op)
             case _:
                 raise ValueError(f"{op.name} cannot stand in a kernel that becomes nests")
 
+    def _condition(self, op: ConditionOp) -> SSAValue:
+        """The bool that a nest has left in an array of rank 0."""
+        load = memref.LoadOp.get(self._cast(self.array(op.input), op.location), [])
+        load.res.name_hint = op.result.name_hint
+        self.add(load, op.location)
+        return load.res
+
     def _movement(self, op: TensorOp, name: str) -> None:
         """A movement op alone is another view of the same memory, where strides can say so."""
-        source = op.arguments[0]
-        if source in self.numbers:
+        source = op.arguments[0] if op.arguments else None
+        if source in self.numbers and kind_of(op) in MOVEMENT:
             self.numbers[op.result] = self.numbers[source]
             return
-        moved = moved_view(op, self.arrays[source])
+        moved = moved_view(op, self.arrays[source]) if source in self.arrays else None
         if moved is None:
             self._lone(op, name)
         else:
@@ -145,7 +190,7 @@ class HostLowering:
         for member in members:
             self._lower(member, f"{name}_{label_of(member)}")
         for inner, result in results.items():
-            self.arrays[result] = self._array(inner)
+            self.arrays[result] = self.array(inner)
 
     def _group(
         self,
@@ -158,13 +203,14 @@ class HostLowering:
         for op in ops:
             if isinstance(op, TensorOp) and op.declaration.family == "contraction":
                 self._materialize(outer.get(value) for value in op.arguments)
-        allocations: list[memref.AllocOp] = []
+        location = merge_locations(ops)
         targets: dict[SSAValue, View] = {}
+        allocations: dict[SSAValue, memref.AllocOp] = {}
         for inner, value in results.items():
             target = self.targets.get(value)
             if target is None:
-                allocations.append(self._allocation(value))
-                target = self._whole(allocations[-1].memref, value)
+                allocations[inner] = self._allocation(value)
+                target = self._whole(allocations[inner].memref, value)
             targets[inner] = target
         group = Group(
             name,
@@ -178,9 +224,8 @@ class HostLowering:
             [Result(inner, target) for inner, target in targets.items()],
         )
         plans = plan_group(group)
-        location = merge_locations(ops)
-        for allocation in allocations:
-            self._add(allocation, location)
+        for allocation in allocations.values():
+            self.add_once(allocation, location)
         for inner, value in results.items():
             self.arrays[value] = targets[inner]
         for plan in plans:
@@ -193,7 +238,7 @@ class HostLowering:
         subjects = [self.context.id_of(_listed(op)) for op in ops]
         callee = self.nests.add(NestWriter(plan).function(name), subjects)
         arguments = [self._cast(array, location) for array in arrays_of(plan)]
-        self._add(func.CallOp(callee, arguments, []), location)
+        self.add(func.CallOp(callee, arguments, []), location)
 
     def _cast(self, array: View, location: LocationAttr) -> SSAValue:
         """The array's memref; a ``memref.reinterpret_cast`` where its sizes or strides differ."""
@@ -205,9 +250,15 @@ class HostLowering:
                 array.value, [], [], [], [0], array.shape, array.strides, array.type
             )
             cast.result.name_hint = array.value.name_hint
-            self._add(cast, location)
+            self.add_once(cast, location)
             known = self.casts[array] = cast.result
         return known
+
+    def allocate(self, value: SSAValue, location: LocationAttr) -> View:
+        """A new array for a value of the kernel."""
+        allocation = self._allocation(value)
+        self.add_once(allocation, location)
+        return self._whole(allocation.memref, value)
 
     def _allocation(self, value: SSAValue) -> memref.AllocOp:
         spec = spec_of(value.type)
@@ -224,20 +275,21 @@ class HostLowering:
         """Give numbers that a contraction reads an array: its leaf has two arrays as operands."""
         for value in values:
             if value is not None and value not in self.arrays:
-                self._array(value)
+                self.array(value)
 
-    def _array(self, value: SSAValue) -> View:
-        """The array of a value; a number is written to one first."""
+    def array(self, value: SSAValue) -> View:
+        """The array of a value; a number is written to one first, once."""
         if value not in self.arrays:
             constant = self.numbers[value]
-            allocation = self._allocation(value)
-            self._add(allocation, constant.location)
-            target = self._whole(allocation.memref, value)
-            self._fill(value, constant, target)
+            target = self.allocate(value, constant.location)
+            here, self.block = self.block, self.once
+            self.fill(value, constant, target)
+            self.block = here
             self.arrays[value] = target
         return self.arrays[value]
 
-    def _fill(self, value: SSAValue, constant: ConstantOp, target: View) -> None:
+    def fill(self, value: SSAValue, constant: ConstantOp, target: View) -> None:
+        """Call a nest that writes a number to every element of an array."""
         numbers = {value: constant.number}
         group = Group("fill", [constant], {}, numbers, [Result(value, target)])
         for plan in plan_group(group):
@@ -248,15 +300,16 @@ class HostLowering:
         """Copy to an output what no nest has written there."""
         for value, output in zip(self.returned, self.outputs, strict=True):
             if value not in self.arrays:
-                self._fill(value, self.numbers[value], output)
-                continue
-            array = self.arrays[value]
-            if array == output:
-                continue
-            group = Group("copy", [], {value: array}, {}, [Result(value, output)])
-            for plan in plan_group(group):
-                name, maker = f"{self.kernel.sym_name.data}_copy", _maker(value, op)
-                self._call(plan, name, [maker], maker.location)
+                self.fill(value, self.numbers[value], output)
+            elif self.arrays[value] != output:
+                self.copy(value, self.arrays[value], output, _maker(value, op))
+        self.add(func.ReturnOp(), self.kernel.location)
+
+    def copy(self, value: SSAValue, source: View, target: View, maker: Operation) -> None:
+        """Call a nest that copies one array to another, for what ``maker`` stands for."""
+        group = Group("copy", [], {value: source}, {}, [Result(value, target)])
+        for plan in plan_group(group):
+            self._call(plan, f"{self.kernel.sym_name.data}_copy", [maker], maker.location)
 
 
 def _listed(op: Operation) -> Operation:
@@ -267,3 +320,14 @@ def _listed(op: Operation) -> Operation:
 
 def _maker(value: SSAValue, otherwise: Operation) -> Operation:
     return value.owner if isinstance(value.owner, Operation) else otherwise
+
+
+def _prepend(first: Block, block: Block) -> None:
+    """Move the ops of a block to the start of another."""
+    start = block.first_op
+    for op in list(first.ops):
+        op.detach()
+        if start is None:
+            block.add_op(op)
+        else:
+            block.insert_op_before(op, start)
