@@ -16,6 +16,7 @@ from xdsl.dialects.func import CallOp
 from wia_compiler.base.record import Stage, Trace
 from wia_compiler.base.settings import Settings
 from wia_compiler.base.signature import KernelSignature
+from wia_compiler.dialects.patterns import PatternDeclaration
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.passes.canonicalize import Canonicalize
 from wia_compiler.passes.control_flow import copy_function
@@ -40,11 +41,14 @@ if TYPE_CHECKING:
     from wia_compiler.passes.stage_check import StageCheck
 
 
-def high_passes(arguments: Sequence[ArraySpec]) -> tuple[Pass, ...]:
+def high_passes(
+    arguments: Sequence[ArraySpec], patterns: Sequence[PatternDeclaration] = ()
+) -> tuple[Pass, ...]:
     """Tensor ops to kernels of primitives; the stages ``source`` and ``import`` lie before."""
     return (
         Inline(),  # before shapes: a callee is specialised to what its caller passes
         InferShapes(tuple(arguments)),  # everything after it knows sizes and dtypes
+        *_pattern_passes(patterns),  # on the user's own ops, as the pattern writes them
         Canonicalize(),
         FoldConstants(),
         Cse(),  # after folding: constants that became equal merge
@@ -52,6 +56,16 @@ def high_passes(arguments: Sequence[ArraySpec]) -> tuple[Pass, ...]:
         Fusion(),  # on whole ops: a softmax is one candidate, not five
         Decompose(),  # after fusion, so that decisions speak of the user's ops
     )
+
+
+def _pattern_passes(patterns: Sequence[PatternDeclaration]) -> tuple[Pass, ...]:
+    """The stage ``patterns``, which programs without ``pattern`` blocks do not have."""
+    if not patterns:
+        return ()
+    # It brings the reference, which rewrites are tried with.
+    from wia_compiler.passes.apply_patterns import ApplyPatterns
+
+    return (ApplyPatterns(tuple(patterns)),)
 
 
 def mid_passes(arguments: Sequence[ArraySpec]) -> tuple[Pass, ...]:
@@ -70,6 +84,11 @@ class Imported(Protocol):
     @property
     def kernels(self) -> dict[str, KernelSignature]:
         """What each kernel takes and gives."""
+        ...
+
+    @property
+    def patterns(self) -> tuple[PatternDeclaration, ...]:
+        """The ``pattern`` blocks of the text, in order."""
         ...
 
 
@@ -119,7 +138,7 @@ def compile_kernel(
 
         inputs = inputs_for(arguments, options.inputs)
         recorder.check = StageCheck.of(module, kernel, inputs, outputs)
-    _run(recorder, high_passes(arguments)[2:])
+    _run(recorder, high_passes(arguments, imported.patterns)[2:])
     size_bytes = _compulsory_bytes(module, kernel, arguments, outputs)
     _run(recorder, mid_passes(arguments))
     _run(recorder, target.passes())

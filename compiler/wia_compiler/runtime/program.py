@@ -151,7 +151,7 @@ def kernel_units(
         units[name] = KernelUnit(
             imported,
             signature,
-            tuple(texts[each] for each in reached),
+            (*(texts[each] for each in reached), *_pattern_texts(tree)),
             language,
             bindings,
             numbers,
@@ -184,6 +184,18 @@ def _texts(tree: syntax.Program, language: str) -> dict[str, KernelText]:
         )
         for name, function in _functions(tree).items()
     }
+
+
+def _pattern_texts(tree: syntax.Program) -> tuple[KernelText, ...]:
+    """The ``pattern`` blocks, which rewrite every kernel of the program."""
+    return tuple(
+        KernelText(
+            f"pattern {pattern.name.text}",
+            f"{pattern.span.line}:{pattern.span.column}",
+            text_of(tree.source, pattern.span),
+        )
+        for pattern in tree.patterns
+    )
 
 
 def text_of(source: Source, span: Span) -> str:
