@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from wia_compiler.frontend.import_dsl import ImportedProgram
 
 LANGUAGES = ("wia", "c++")
+
+_WORD = re.compile(r"\w+")
 
 
 class Program(Mapping[str, Kernel]):
@@ -142,12 +145,12 @@ def kernel_units(
 
     imported = import_program(tree, bindings)
     texts = _texts(tree, language)
-    names = {name: _names_in(function) for name, function in _functions(tree).items()}
     calls = _calls(imported)
     units: dict[str, KernelUnit] = {}
     for name, signature in imported.kernels.items():
         reached = [each for each in _reached(name, calls) if each in texts]
-        numbers = bound_numbers({n for each in reached for n in names[each]}, bindings)
+        words = {word for each in reached for word in _WORD.findall(texts[each].text)}
+        numbers = bound_numbers(words, bindings)
         units[name] = KernelUnit(
             imported,
             signature,
@@ -159,14 +162,8 @@ def kernel_units(
     return units
 
 
-def _functions(tree: syntax.Program) -> dict[str, syntax.Kernel]:
-    return {kernel.name.text: kernel for kernel in tree.kernels}
-
-
-def _names_in(function: object) -> set[str]:
-    """Every name that a function uses, free or not."""
-    names = (node.text for node in syntax.walk(function) if isinstance(node, syntax.Name))
-    return {name.removeprefix("%") for name in names}
+def _functions(tree: syntax.Program) -> dict[str, syntax.Kernel | syntax.Function]:
+    return {each.name.text: each for each in (*tree.kernels, *tree.functions)}
 
 
 def _texts(tree: syntax.Program, language: str) -> dict[str, KernelText]:
