@@ -45,13 +45,15 @@ def expm1(x: Number) -> Number:
 
 
 def tanh(x: Number) -> Number:
-    """x times a polynomial near 0; else t / (t + 2) with t = e^(2|x|) - 1, and the sign of x."""
+    """x times a polynomial near 0; else t / (t + 2) with t = e^(2|x|) - 1; the sign of x.
+
+    The polynomial is negative, so that its product with -0, added to -0, would be +0.
+    """
     z = x * x
     tail = z.polynomial(coefficients.TANH_F32 if x.is_f32 else coefficients.TANH_F64)
     near = (x * z).fma(tail, x)
     t = expm1(x.abs().at_most(9.1 if x.is_f32 else 19.1) * 2.0)
-    far = (t / (t + 2.0)).copysign(x)
-    return x.abs().compare("olt", 0.55).select(near, far)
+    return x.abs().compare("olt", 0.55).select(near, t / (t + 2.0)).copysign(x)
 
 
 def whole_part(x: Number) -> tuple[Number, Number]:
