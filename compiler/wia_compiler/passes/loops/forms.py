@@ -70,6 +70,17 @@ class Form:
         """The other terms."""
         return Form(tuple(term for term in self.terms if term[0] is not atom), self.constant)
 
+    def __str__(self) -> str:
+        parts: list[str] = []
+        for atom, factor in self.terms:
+            size = abs(factor)
+            term = atom.name if size == 1 else f"{size} * {atom.name}"
+            parts.append(f"{'-' if factor < 0 else '+'} {term}")
+        if self.constant or not parts:
+            parts.append(f"{'-' if self.constant < 0 else '+'} {abs(self.constant)}")
+        text = " ".join(parts)
+        return text[2:] if text.startswith("+ ") else f"-{text[2:]}"
+
     @property
     def number(self) -> int | None:
         """Its value where it has no atoms."""

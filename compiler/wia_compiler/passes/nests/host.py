@@ -7,6 +7,7 @@ array of rank 0. What is done once (arrays, views, constants) stands at the star
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from xdsl.dialects import func, memref
@@ -16,6 +17,7 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from wia_compiler.base.record import Decision
 from wia_compiler.dialects.location import merge_locations
+from wia_compiler.dialects.loop import NestOp
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp, TensorOp, label_of
@@ -24,9 +26,10 @@ from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.kernel_function import entry_of, return_of
 from wia_compiler.passes.nests.branches import Branches
 from wia_compiler.passes.nests.groups import plan_group
+from wia_compiler.passes.nests.loop_memory import lower_loop_nest, share_targets
 from wia_compiler.passes.nests.movement import MOVEMENT, kind_of, moved_view
 from wia_compiler.passes.nests.plan import Group, NestPlan, Result
-from wia_compiler.passes.nests.plan import NotOneNest
+from wia_compiler.passes.nests.refusal import NotOneNest
 from wia_compiler.passes.nests.share import SharedNests
 from wia_compiler.passes.nests.views import View, memref_type, row_major, view
 from wia_compiler.passes.nests.writer import NestWriter, arrays_of
@@ -67,6 +70,8 @@ class HostLowering:
         for value, output in zip(self.returned, self.outputs, strict=True):
             if value.owner is not blocks[0] and not isinstance(value.owner, ConstantOp):
                 self.targets.setdefault(value, output)
+        share_targets(blocks, self.targets)
+        self.checks = itertools.count()
         for block in blocks[1:]:
             for argument in block.args:
                 self.arrays[argument] = self._kept(argument)
@@ -121,6 +126,8 @@ class HostLowering:
                 self._movement(op, name)
             case TensorOp():
                 self._lone(op, name)
+            case NestOp():
+                lower_loop_nest(self, op, name)
             case ConditionOp():
                 self.conditions[op.result] = self._condition(op)
             case func.ReturnOp():
@@ -132,7 +139,7 @@ class HostLowering:
 
     def _condition(self, op: ConditionOp) -> SSAValue:
         """The bool that a nest has left in an array of rank 0."""
-        load = memref.LoadOp.get(self._cast(self.array(op.input), op.location), [])
+        load = memref.LoadOp.get(self.cast(self.array(op.input), op.location), [])
         load.res.name_hint = op.result.name_hint
         self.add(load, op.location)
         return load.res
@@ -237,10 +244,10 @@ class HostLowering:
         """Call the plan's nest, which was made from ``ops``, or one that is equal to it."""
         subjects = [self.context.id_of(_listed(op)) for op in ops]
         callee = self.nests.add(NestWriter(plan).function(name), subjects)
-        arguments = [self._cast(array, location) for array in arrays_of(plan)]
+        arguments = [self.cast(array, location) for array in arrays_of(plan)]
         self.add(func.CallOp(callee, arguments, []), location)
 
-    def _cast(self, array: View, location: LocationAttr) -> SSAValue:
+    def cast(self, array: View, location: LocationAttr) -> SSAValue:
         """The array's memref; a ``memref.reinterpret_cast`` where its sizes or strides differ."""
         if array.value.type == array.type:
             return array.value
