@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from wia_compiler.backends.cpu.execute import CpuExecutable, load_executable
 from wia_compiler.backends.cpu.host import this_host
+from wia_compiler.backends.cpu.lower import workspace_bytes
 from wia_compiler.dialects.text import parse_ir
 from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.llvm.emit import emit_llvm
@@ -25,7 +26,11 @@ def load_module(module: ModuleOp, name: str, buffers: int, *, opt: int = 2) -> C
     request = CodeRequest(
         text, host.triple, host.name, host.features, opt=opt, outputs=("assembly", "object")
     )
-    metadata = {"entry": f"wia.{name}", "buffers": buffers, "workspace_bytes": 0}
+    metadata = {
+        "entry": f"wia.{name}",
+        "buffers": buffers,
+        "workspace_bytes": workspace_bytes(module),
+    }
     files = {"kernel.o": shared_worker().generate(request).object}
     return load_executable(Artifact("cpu", name, files, {}, {}, metadata))
 

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 from building import context
 from llvm_running import load_module
+from mid_building import assert_close, check, result_specs
 from numpy.typing import NDArray
 from wia_compiler.backends.cpu.lower import LowerPass
 from wia_compiler.backends.cpu.schedule import SchedulePass
 from wia_compiler.dialects.text import parse_ir, print_ir
 from wia_compiler.passes.verify_tile import verify_tile
+from wia_compiler.reference.interpret import run_module
 from wia_compiler.reference.tile import run_tile_module
 from xdsl.dialects.builtin import ModuleOp
 
@@ -49,6 +51,18 @@ def on_cpu(module: ModuleOp, inputs: Sequence[Array], outputs: Sequence[Array]) 
         step.run(made, context())
         made.verify()
     load_module(made, "k", len(inputs) + len(outputs))(inputs, outputs)
+
+
+def check_kernel(module: ModuleOp, inputs: Sequence[Array], *, tolerance: float = 0.0) -> ModuleOp:
+    """The reference, the interpreter and CPU code agree on a kernel; its nests."""
+    nests = check(module, inputs, tolerance=tolerance)
+    verify_tile(nests)
+    wanted = run_module(module, "k", inputs)
+    made = [np.full(each.shape, 3, each.dtype.numpy) for each in result_specs(module)]
+    on_cpu(nests, inputs, made)
+    for have, want in zip(made, wanted, strict=True):
+        assert_close(have, want, tolerance)
+    return nests
 
 
 def check_both(

@@ -49,6 +49,7 @@ from xdsl.traits import IsTerminator, NoTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from wia_compiler.dialects.tile_check import CheckOp
+from wia_compiler.dialects.tile_places import LookupOp, PositionsOp
 from wia_compiler.dialects.tile_text import expression_text, parse_expression
 
 LoopLevel = Literal["grid", "block", "warp", "thread", "vector", "serial"]
@@ -422,4 +423,4 @@ def _integers(values: Sequence[int]) -> ArrayAttr[IntegerAttr[IntegerType]]:
     return ArrayAttr([_integer(value) for value in values])
 
 
-Tile = Dialect("tile", [ForOp, ComputeOp, YieldOp, CheckOp], [])
+Tile = Dialect("tile", [ForOp, ComputeOp, YieldOp, CheckOp, PositionsOp, LookupOp], [])

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.dialects.tile_check import CheckOp
 
 AXIS = "wia.axis"
 """Attribute of an ``scf.for`` in a nest: the name of the axis it walks."""
@@ -27,6 +28,7 @@ _POINT_OPS = (
     memref.LoadOp,
     memref.StoreOp,
     memref.AllocaOp,
+    CheckOp,
 )
 
 

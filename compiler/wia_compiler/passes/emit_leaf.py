@@ -7,19 +7,27 @@ relaxed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, memref
 from xdsl.dialects.arith import FastMathFlagsAttr
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, MemRefType
+from xdsl.dialects.builtin import (
+    FloatAttr,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    i64,
+)
 from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from wia_compiler.dialects.tile import ComputeOp, YieldOp
+from wia_compiler.dialects.tile_places import LookupOp, PositionsOp
 from wia_compiler.passes.affine import Range, atoms, range_of
 from wia_compiler.passes.emit_index import IndexEmitter, range_of_value
 
@@ -99,6 +107,8 @@ def emit_load(
     array = context.array(leaf.inputs[operand])
     each = leaf.input_maps[operand]
     indices = emit_indices(emitter, each, points, context.ivs)
+    if isinstance(array.owner, PositionsOp):
+        return emitter.emit(arith.IndexCastOp(indices[0], i64))
     shape = cast("MemRefType[Attribute]", array.type).get_shape()
     conditions: list[SSAValue] = []
     if leaf.is_padded[operand]:
@@ -139,11 +149,47 @@ def emit_body(leaf: ComputeOp, builder: Builder, arguments: Sequence[SSAValue]) 
     for op in block.ops:
         if isinstance(op, YieldOp):
             return [values.get(value, value) for value in op.arguments]
+        if isinstance(op, LookupOp):
+            values[op.result] = emit_lookup(op, builder.insert, values)
+            continue
         cloned = op.clone(values)
         if op in flags:
             cloned.properties["fastmath"] = flags[op]
         builder.insert(cloned)
     raise ValueError("a leaf's body ends with tile.yield")
+
+
+def emit_lookup(
+    op: LookupOp, insert: Callable[[Operation], object], values: Mapping[SSAValue, SSAValue]
+) -> SSAValue:
+    """The element at computed indices, 0 where a checked one is out of range.
+
+    ``insert`` puts each op in its place; ``values`` are those of the leaf's body.
+    """
+
+    def emit(made: Operation) -> SSAValue:
+        insert(made)
+        made.location = op.location
+        return made.results[0]
+
+    array = values.get(op.memref, op.memref)
+    shape = cast("MemRefType[Attribute]", array.type).get_shape()
+    indices = [emit(arith.IndexCastOp(values[index], IndexType())) for index in op.indices]
+    if 0 in shape:
+        return emit(arith.ConstantOp(zero_of(op.result.type)))
+    inside: SSAValue | None = None
+    for axis in op.checked_axes:
+        limit = emit(arith.ConstantOp(IntegerAttr(shape[axis], IndexType())))
+        below = emit(arith.CmpiOp(indices[axis], limit, "ult"))
+        inside = below if inside is None else emit(arith.AndIOp(inside, below))
+    if inside is None:
+        return emit(memref.LoadOp.get(array, indices))
+    start = emit(arith.ConstantOp(IntegerAttr(0, IndexType())))
+    for axis in op.checked_axes:
+        indices[axis] = emit(arith.SelectOp(inside, indices[axis], start))
+    element = emit(memref.LoadOp.get(array, indices))
+    zero = emit(arith.ConstantOp(zero_of(element.type)))
+    return emit(arith.SelectOp(inside, element, zero))
 
 
 def fold_permissions(leaf: ComputeOp) -> dict[Operation, FastMathFlagsAttr]:

@@ -7,10 +7,11 @@ from typing import cast
 
 from xdsl.dialects import arith, cf, func, memref, scf
 from xdsl.dialects.builtin import IndexType, IntegerType, MemRefType, ModuleOp, StringAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from wia_compiler.dialects.tile import ComputeOp, ForOp, YieldOp
+from wia_compiler.dialects.tile_places import LookupOp, PositionsOp
 from wia_compiler.dialects.tile_points import AXIS, SCALAR_DIALECTS, is_point_code
 from wia_compiler.dialects.types import ELEMENT_TYPES
 from wia_compiler.passes.emit_leaf import fold_op
@@ -26,7 +27,7 @@ HOST_OPS = (
     cf.BranchOp,
     cf.ConditionalBranchOp,
 )
-NEST_OPS = (ForOp, ComputeOp, memref.AllocOp, func.ReturnOp)
+NEST_OPS = (ForOp, ComputeOp, memref.AllocOp, PositionsOp, func.ReturnOp)
 SCOPES = ("register", "shared", "packed")
 """Memory of a buffer in a nest; main memory is a nest's arguments alone."""
 ELEMENTS = {each for name, each in ELEMENT_TYPES.items() if name != "u8"}
@@ -157,10 +158,11 @@ def _verify_leaf(leaf: ComputeOp) -> None:
     if len(set(leaf.axis_names)) != len(leaf.axis_names):
         raise VerifyException(f"a leaf names an axis twice: {', '.join(leaf.axis_names)}")
     for op in leaf.body.block.ops:
-        if op.name.partition(".")[0] not in SCALAR_DIALECTS and not isinstance(op, YieldOp):
+        known = isinstance(op, YieldOp | LookupOp)
+        if op.name.partition(".")[0] not in SCALAR_DIALECTS and not known:
             raise VerifyException(f"a leaf's body does not hold {op.name}")
         for value in op.operands:
-            if not _is_inside(value, leaf):
+            if not _is_inside(value, leaf) and not _is_table(value, op):
                 raise VerifyException("a leaf's body reads a value from outside it")
     if leaf.folds:
         _verify_fold(leaf)
@@ -182,6 +184,13 @@ def _is_inside(value: SSAValue, leaf: ComputeOp) -> bool:
     owner = value.owner
     block = owner.parent if isinstance(owner, Operation) else owner
     return block is leaf.body.block
+
+
+def _is_table(value: SSAValue, op: Operation) -> bool:
+    """Whether a value is the array of a lookup: one that the nest is given."""
+    block = value.owner
+    table = isinstance(op, LookupOp) and value is op.memref and isinstance(block, Block)
+    return table and isinstance(block.parent_op(), func.FuncOp)
 
 
 def _verify_fold(leaf: ComputeOp) -> None:

@@ -11,8 +11,16 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from wia_compiler.dialects.tile import ComputeOp, YieldOp
+from wia_compiler.dialects.tile_places import LookupOp
 from wia_compiler.reference.rounding import Array
-from wia_compiler.reference.scalar_ops import FOLDS, apply, signless, unsigned
+from wia_compiler.reference.scalar_ops import (
+    FOLDS,
+    apply,
+    combine,
+    fold_axes,
+    signless,
+    unsigned,
+)
 
 
 class TileError(Exception):
@@ -100,7 +108,30 @@ class _Leaf:
                 for number, value in enumerate(op.arguments):
                     self._write(number, known[value], self.active, self.dims)
             else:
-                known[op.results[0]] = apply(op, [known[operand] for operand in op.operands])
+                known[op.results[0]] = self._scalar(op, known)
+
+    def _scalar(self, op: Operation, known: Mapping[SSAValue, Array]) -> Array:
+        """One op of the body at every point."""
+        if isinstance(op, LookupOp):
+            return self._lookup(op, [known[index] for index in op.indices])
+        return apply(op, [known[operand] for operand in op.operands])
+
+    def _lookup(self, op: LookupOp, index: Sequence[Array]) -> Array:
+        memory = self.values[op.memref]
+        if memory.batch_rank:
+            raise TileError("a lookup reads an array of the nest's caller")
+        inside = np.broadcast_to(_inside(index, memory.data.shape), self.grid)
+        for axis, (each, size) in enumerate(zip(index, memory.data.shape, strict=True)):
+            wrong = ((each < 0) | (each >= size)) & self.active
+            if axis not in op.checked_axes and np.any(wrong):
+                raise TileError(f"axis {axis} of a lookup is read outside its memref")
+        if memory.data.size == 0:
+            return np.zeros(self.grid, memory.data.dtype)
+        safe = tuple(np.where(inside, each, 0) for each in index)
+        if not np.all(memory.written[safe] | ~(inside & self.active)):
+            raise TileError("a lookup reads an element before it is written")
+        memory.count(safe, inside & self.active)
+        return np.where(inside, memory.data[safe], np.zeros((), memory.data.dtype))
 
     def _index(self, memory: Memory, each: AffineMap, dims: Sequence[Any]) -> list[Array]:
         """Index arrays for the batch axes of a memory, then its own."""
@@ -134,7 +165,7 @@ class _Leaf:
         folds = {cast(Operation, value.owner) for value in last.arguments}
         for op in block.ops:
             if op not in folds and op is not last:
-                known[op.results[0]] = apply(op, [known[operand] for operand in op.operands])
+                known[op.results[0]] = self._scalar(op, known)
         for number, value in enumerate(last.arguments):
             fold = cast(Operation, value.owner)
             if fold.name not in FOLDS or held[number] not in fold.operands:
@@ -158,9 +189,7 @@ class _Leaf:
         viewed = unsigned(np.ascontiguousarray(element)) if is_unsigned else element
         identity = _identity(ufunc, viewed.dtype)
         folded = (
-            ufunc.reduce(
-                np.where(active, viewed, identity), axis=gone, keepdims=True, dtype=viewed.dtype
-            )
+            fold_axes(ufunc, np.where(active, viewed, identity), gone)
             if gone
             else np.where(active, viewed, identity)
         )
@@ -177,7 +206,7 @@ class _Leaf:
                 f"output {number} of a {leaf.kind.data} leaf is folded before it is filled"
             )
         old = memory.data[safe]
-        combined = ufunc(unsigned(old) if is_unsigned else old, folded).astype(
+        combined = combine(ufunc, unsigned(old) if is_unsigned else old, folded).astype(
             viewed.dtype, copy=False
         )
         self._write(number, signless(combined) if is_unsigned else combined, live, dims)

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.dialects.tile_points import SCALAR_DIALECTS
 from wia_compiler.reference.rounding import Array
 from wia_compiler.reference.scalar_ops import apply, numpy_type
@@ -59,6 +60,8 @@ class _Nest:
                     self._tile_loop(op, batch, active)
                 case memref.AllocOp() | memref.AllocaOp():
                     self.memories[op.memref] = allocate(op.memref.type, batch)
+                case PositionsOp():
+                    self.memories[op.memref] = _positions(op)
                 case ComputeOp():
                     ivs = [self._value(iv, batch) for iv in op.ivs]
                     run_leaf(op, self.memories, batch, ivs, _spread(active, batch))
@@ -193,6 +196,11 @@ class _Nest:
             raise TileError("iterations of a tile.for store to the same element")
         memory.data[where or ...] = elements if where else elements[0]
         memory.written[where or ...] = True
+
+
+def _positions(op: PositionsOp) -> Memory:
+    (size,) = op.memref.type.get_shape()
+    return Memory(np.arange(size), np.ones(size, np.bool_), 0)
 
 
 def _spread(value: Array, batch: tuple[int, ...]) -> Array:

@@ -21,10 +21,12 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint
 
 from wia_compiler.backends.cpu.axis_order import walk_memory_last
+from wia_compiler.backends.cpu.checks import lower_checks
 from wia_compiler.backends.cpu.vector_leaf import lower_leaf_to_vectors
 from wia_compiler.backends.cpu.vector_plan import plan_vectors
 from wia_compiler.base.record import Level
 from wia_compiler.dialects import tile
+from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.emit_leaf import LeafContext
 from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.framework import PassContext
@@ -61,8 +63,13 @@ class LowerPass:
                 for op in list(function.walk()):
                     if isinstance(op, tile.ComputeOp):
                         _lower_leaf(op, self.vector_bytes)
+                for op in list(function.body.block.ops):
+                    if isinstance(op, PositionsOp):
+                        op.detach()
+                        op.erase()
                 _lower_loops(function.body.block)
                 scratch[function.sym_name.data] = _move_large_buffers(function)
+        lower_checks(module)  # before the workspace: the status record is the first part of it
         for function in functions:
             if "wia.host" in function.attributes:
                 _give_workspace(function, scratch)

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.affine import atoms, linear_form
 from wia_compiler.passes.emit_leaf import LeafContext, is_carried
 from wia_compiler.passes.llvm.types import scope_of, size_bytes, strides_of
@@ -82,6 +83,8 @@ def plan_vectors(context: LeafContext, vector_bytes: int) -> VectorPlan | None:
     if not wide or any(not is_carried(leaf, n) for n in range(len(leaf.outputs)) if leaf.folds):
         return None
     if any(op.name not in _VECTOR_BODY for op in leaf.body.block.ops):
+        return None
+    if any(isinstance(value.owner, PositionsOp) for value in leaf.inputs):
         return None
     axis = wide[-1]
     lanes = vector_bytes // element_bytes(leaf)

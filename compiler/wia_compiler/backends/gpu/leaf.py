@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from xdsl.dialects import arith, math, memref
-from xdsl.dialects.builtin import IndexType, IntegerType
+from xdsl.dialects.builtin import IndexType, IntegerType, i64
 from xdsl.ir import Operation, SSAValue
 
 from wia_compiler.backends.gpu.builder import Builder, Key, element_type, shape_of
 from wia_compiler.backends.gpu.index import Index, evaluate
 from wia_compiler.dialects.tile import ComputeOp, YieldOp
-from wia_compiler.passes.emit_leaf import fold_op
+from wia_compiler.dialects.tile_places import LookupOp, PositionsOp
+from wia_compiler.passes.emit_leaf import emit_lookup, fold_op
 from wia_compiler.passes.tile_rewrites import scope_of
 
 
@@ -86,6 +87,8 @@ class Leaf:
         return self.builder.once(key, lambda: self._read(number, buffer, place))
 
     def _read(self, number: int, buffer: SSAValue, place: tuple[Index, ...]) -> SSAValue:
+        if isinstance(buffer.owner, PositionsOp):
+            return self.builder.add(arith.IndexCastOp(self.builder.index(place[0]), i64)).result
         if not self.op.is_padded[number]:
             return self.builder.load(buffer, place)
         return self._padded_read(buffer, place)
@@ -128,6 +131,10 @@ class Leaf:
             mapping[op.result] = copied
             return
         if op in self._products:
+            return
+        if isinstance(op, LookupOp):
+            values = {**mapping, op.memref: self.kernel.values[op.memref]}
+            mapping[op.result] = emit_lookup(op, self.builder.add, values)
             return
         if op in self._fused:
             self._multiply_add(op, mapping)

@@ -51,6 +51,7 @@ from wia_compiler.backends.gpu.unread import remove_unread
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.gpu_ids import BlockIdOp, ThreadIdOp
 from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.tile_rewrites import scope_of
@@ -166,6 +167,8 @@ class _Lowering:
             match op:
                 case memref.AllocOp():
                     self._allocate(op)
+                case PositionsOp():
+                    self.kernel.values[op.memref] = op.memref
                 case ForOp():
                     self._loop(op)
                 case ComputeOp():

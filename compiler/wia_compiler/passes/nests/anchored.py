@@ -27,12 +27,12 @@ from wia_compiler.passes.nests.plan import (
     Group,
     LeafPlan,
     NestPlan,
-    NotOneNest,
     Register,
     Result,
     fresh_name,
 )
 from wia_compiler.passes.nests.reader import Anchor, LeafReading, Reader, Root
+from wia_compiler.passes.nests.refusal import NotOneNest
 
 
 class AnchoredNest:

@@ -12,7 +12,7 @@ from xdsl.ir.affine import AffineExpr
 
 from wia_compiler.dialects.tile import LeafKind
 from wia_compiler.dialects.types import spec_of
-from wia_compiler.dialects.wia.contraction import conv2d_window
+from wia_compiler.dialects.wia.convolution import conv2d_window
 from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.passes.nests.anchored import AnchoredNest, accumulator_of, anchors_of
 from wia_compiler.passes.nests.body import scalar_type
@@ -24,11 +24,11 @@ from wia_compiler.passes.nests.plan import (
     Group,
     LeafPlan,
     NestPlan,
-    NotOneNest,
     Register,
     Result,
     fresh_name,
 )
+from wia_compiler.passes.nests.refusal import NotOneNest
 
 _BATCH_NAMES = "bhgpq"
 

@@ -4,37 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wia_compiler.passes.nests.plan import (
-    Access,
-    Axis,
-    Group,
-    LeafPlan,
-    NestPlan,
-    Result,
-    domain_index,
-    fresh_name,
-)
+from wia_compiler.passes.nests.pieces import Piece
+from wia_compiler.passes.nests.places import Cut
+from wia_compiler.passes.nests.plan import Access, Group, LeafPlan, NestPlan, Result
 from wia_compiler.passes.nests.reader import LeafReading, Reader
+from wia_compiler.passes.nests.refusal import NotOneNest
+
+MOST_PIECES = 64
+"""Nests that write parts of one result; more would be mostly calls."""
 
 
-def plan_elementwise(group: Group, results: Sequence[Result]) -> NestPlan:
-    """One nest for results of one shape.
+def plan_elementwise(group: Group, results: Sequence[Result]) -> list[NestPlan]:
+    """The nests for results of one shape: one, or one for each part of a pad or concat.
 
     ::
 
         for i.0 in 3, for j.0 in 5:   map out[i, j] = f(a[i, j], b[j])
+
+        out = concat(a, b):           for i.0 in 3: map out[i] = a[i]
+                                      for i.0 in 5: map out[i + 3] = b[i]
     """
-    shape = results[0].target.shape
-    axes: list[Axis] = []
-    positions: dict[int, int] = {}
-    for axis, size in enumerate(shape):
-        if size != 1:
-            positions[axis] = len(axes)
-            axes.append(Axis(fresh_name([each.name for each in axes]), size))
-    index = domain_index(shape, positions)
-    reading = Reader(group, [axis.size for axis in axes]).read(
-        [(result.value, index) for result in results]
-    )
+    pending = [Piece.whole(results[0].target.shape)]
+    plans: list[NestPlan] = []
+    while pending:
+        piece, *pending = pending
+        try:
+            plans.append(_plan_piece(group, results, piece))
+        except Cut as cut:
+            pending = [*piece.divided(cut), *pending]
+        if len(pending) + len(plans) > MOST_PIECES:
+            raise NotOneNest(f"its result has more than {MOST_PIECES} parts")
+    return plans
+
+
+def _plan_piece(group: Group, results: Sequence[Result], piece: Piece) -> NestPlan:
+    axes, index = piece.axes(), piece.index()
+    reader = Reader(group, [axis.size for axis in axes], pads_reads=False)
+    reading = reader.read([(result.value, index) for result in results])
     outputs = [Access(result.target, index) for result in results]
     return NestPlan(axes, [map_leaf(reading, outputs)])
 
@@ -51,4 +57,5 @@ def map_leaf(
         list(outputs),
         reading.body.finish(reading.roots),
         list(reading.ops) or reading.reader.group.ops,
+        tables=reading.tables,
     )

@@ -9,7 +9,8 @@ from wia_compiler.passes.nests.anchored import anchors_of
 from wia_compiler.passes.nests.contraction import plan_contraction
 from wia_compiler.passes.nests.elementwise import plan_elementwise
 from wia_compiler.passes.nests.merge import merge_axes
-from wia_compiler.passes.nests.plan import Group, NestPlan, NotOneNest, Result, fresh_name
+from wia_compiler.passes.nests.plan import Group, NestPlan, Result, fresh_name
+from wia_compiler.passes.nests.refusal import NotOneNest
 from wia_compiler.passes.nests.rows import plan_rows
 
 
@@ -41,7 +42,11 @@ def _elementwise_plans(group: Group, results: Sequence[Result]) -> list[NestPlan
     by_shape: dict[tuple[int, ...], list[Result]] = {}
     for result in results:
         by_shape.setdefault(result.target.shape, []).append(result)
-    return [_renamed(merge_axes(plan_elementwise(group, alike))) for alike in by_shape.values()]
+    return [
+        _renamed(merge_axes(plan))
+        for alike in by_shape.values()
+        for plan in plan_elementwise(group, alike)
+    ]
 
 
 def _renamed(plan: NestPlan) -> NestPlan:

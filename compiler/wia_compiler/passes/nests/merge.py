@@ -12,8 +12,15 @@ from dataclasses import dataclass
 
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from wia_compiler.passes.affine import atoms, linear_form
-from wia_compiler.passes.nests.plan import Access, Axis, LeafPlan, NestPlan
+from wia_compiler.passes.affine import atoms, linear_form, simplify
+from wia_compiler.passes.nests.plan import (
+    Access,
+    Axis,
+    LeafPlan,
+    NestPlan,
+    Positions,
+    Register,
+)
 from wia_compiler.passes.nests.views import View, view
 
 
@@ -41,8 +48,9 @@ def merge_axes(plan: NestPlan) -> NestPlan:
         _walk(access, plan.axes)
         for leaf in plan.leaves
         for access in (*leaf.inputs, *leaf.outputs)
-        if isinstance(access.buffer, View)
+        if not isinstance(access.buffer, Register)
     ]
+    walks += [Walk(_dims_of([bound]), None) for leaf in plan.leaves for bound, _ in leaf.bounds]
     runs: list[list[int]] = []
     for axis in range(len(plan.axes)):
         if runs and _joins(plan, walks, runs[-1][-1], axis):
@@ -59,18 +67,24 @@ def merge_axes(plan: NestPlan) -> NestPlan:
 
 def _walk(access: Access, axes: Sequence[Axis]) -> Walk:
     array = access.buffer
-    assert isinstance(array, View)
-    read = {a.position for e in access.index for a in atoms(e) if isinstance(a, AffineDimExpr)}
+    assert not isinstance(array, Register)
+    read = _dims_of(access.index)
     forms = [linear_form(expression) for expression in access.index]
     plain = all(form.is_linear and form.constant == 0 for form in forms)
     if access.padded or not plain:
-        return Walk(frozenset(read), None)
+        return Walk(read, None)
     strides = dict.fromkeys(read, 0)
-    for form, stride in zip(forms, array.strides, strict=True):
+    steps = array.strides if isinstance(array, View) else (1,)
+    for form, stride in zip(forms, steps, strict=True):
         for atom, factor in form.terms.items():
             assert isinstance(atom, AffineDimExpr)
             strides[atom.position] += factor * stride
-    return Walk(frozenset(read), strides)
+    return Walk(read, strides)
+
+
+def _dims_of(index: Sequence[AffineExpr]) -> frozenset[int]:
+    read = (atom for expression in index for atom in atoms(expression))
+    return frozenset(atom.position for atom in read if isinstance(atom, AffineDimExpr))
 
 
 def _joins(plan: NestPlan, walks: Sequence[Walk], outer: int, inner: int) -> bool:
@@ -107,7 +121,7 @@ def _moved_leaf(
     dims = [AffineExpr.dimension(place[axis]) for axis in range(len(plan.axes))]
 
     def moved(access: Access) -> Access:
-        if not isinstance(access.buffer, View):
+        if isinstance(access.buffer, Register):
             return access
         walk = _walk(access, plan.axes)
         if all(len(runs[place[axis]]) == 1 for axis in walk.axes):
@@ -123,6 +137,8 @@ def _moved_leaf(
         [moved(access) for access in leaf.outputs],
         leaf.body,
         leaf.ops,
+        [(bound.replace_dims_and_symbols(dims, ()), limit) for bound, limit in leaf.bounds],
+        leaf.tables,
     )
 
 
@@ -135,7 +151,7 @@ def _flattened(
 ) -> Access:
     """The access through a view with one dimension for each joined axis it moves along."""
     array = access.buffer
-    assert isinstance(array, View) and walk.strides is not None
+    assert not isinstance(array, Register) and walk.strides is not None
     read = [
         atom.position
         for expression in access.index
@@ -146,6 +162,9 @@ def _flattened(
     # A run whose last axis the access does not read is one along which it stands still.
     strides = {new: walk.strides.get(runs[new][-1], 0) for new in new_axes}
     walked = [new for new in new_axes if strides[new]]
+    if isinstance(array, Positions):
+        steps = (AffineExpr.dimension(new) * strides[new] for new in walked)
+        return Access(array, (simplify(sum(steps, AffineExpr.constant(0))),))
     flat = view(
         array.value,
         [axes[new].size for new in walked],

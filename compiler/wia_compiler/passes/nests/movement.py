@@ -14,14 +14,17 @@ from xdsl.ir.affine import AffineExpr
 
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import TensorOp
+from wia_compiler.dialects.wia.placement import cuts_of
 from wia_compiler.passes.affine import floor_divide, modulo, simplify
+from wia_compiler.passes.nests.refusal import NotOneNest
 from wia_compiler.passes.nests.views import View, reshape_groups, row_major
 
 Index = tuple[AffineExpr, ...]
 PartialIndex = tuple[AffineExpr | None, ...]
 
 ZERO = AffineExpr.constant(0)
-MOVEMENT = ("reshape", "permute", "broadcast")
+MOVEMENT = ("reshape", "permute", "broadcast", "slice")
+"""Ops whose element stands at an affine index of their one operand."""
 
 
 def operand_index(op: TensorOp, index: Index, sizes: Sequence[int]) -> Index:
@@ -33,6 +36,10 @@ def operand_index(op: TensorOp, index: Index, sizes: Sequence[int]) -> Index:
             return tuple(index[order.index(axis)] for axis in range(len(order)))
         case "broadcast":
             return broadcast_index(index, shape)
+        case "slice":
+            cuts = cuts_of(spec_of(op.arguments[0].type), op.values)
+            pairs = zip(index, cuts, strict=True)
+            return tuple(simplify(each * cut.step + cut.start) for each, cut in pairs)
         case _:
             moved = reshape_index(index, op.result_spec.shape, shape, sizes)
             return cast(Index, moved)
@@ -50,6 +57,8 @@ def result_index(op: TensorOp, index: PartialIndex, sizes: Sequence[int]) -> Par
             old = (1,) * (len(to) - len(shape)) + shape
             stretched = zip(padded, old, to, strict=True)
             return tuple(each if size == new else None for each, size, new in stretched)
+        case "slice":
+            raise NotOneNest("a part of a value is taken where one nest computes all of it")
         case _:
             return reshape_index(index, shape, to, sizes)
 
@@ -122,5 +131,7 @@ def moved_view(op: TensorOp, source: View) -> View | None:
             return source.permuted(permutation(op))
         case "broadcast":
             return source.broadcast(op.result_spec.shape)
-        case _:
+        case "reshape":
             return source.reshaped(op.result_spec.shape)
+        case _:
+            return None

@@ -9,17 +9,14 @@ from typing import Literal
 from xdsl.ir import Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr
 
-from wia_compiler.base.dtypes import DType
+from wia_compiler.base.dtypes import I64, DType
 from wia_compiler.dialects.tile import LeafKind
+from wia_compiler.dialects.tile_places import LookupOp
 from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
 from wia_compiler.passes.nests.movement import Index
 from wia_compiler.passes.nests.views import View
 
 AxisRole = Literal["kept", "inner"]
-
-
-class NotOneNest(Exception):
-    """A group that one nest cannot express; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -40,18 +37,31 @@ class Register:
     op: Operation
 
 
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """The numbers from 0 up to ``size``, as an array that no memory holds."""
+
+    size: int
+    name: str = "position"
+    dtype: DType = I64
+
+
 @dataclass
 class Access:
     """One operand of a leaf; ``index`` is over the nest's axes, a register has the kept ones."""
 
-    buffer: View | Register
+    buffer: View | Register | Positions
     index: Index = ()
     padded: bool = False
 
 
 @dataclass
 class LeafPlan:
-    """One leaf: ``inner`` are its axes beside the kept ones, ``reduce`` those of them it folds."""
+    """One leaf: ``inner`` are its axes beside the kept ones, ``reduce`` those of them it folds.
+
+    Only points with ``0 <= expression < limit`` for every pair of ``bounds`` take part. ``tables``
+    holds the array of each lookup in its body.
+    """
 
     kind: LeafKind
     inner: tuple[int, ...]
@@ -60,6 +70,8 @@ class LeafPlan:
     outputs: list[Access]
     body: Region
     ops: Sequence[Operation]
+    bounds: Sequence[tuple[AffineExpr, int]] = ()
+    tables: Mapping[LookupOp, View] = field(default_factory=dict[LookupOp, View])
 
 
 @dataclass

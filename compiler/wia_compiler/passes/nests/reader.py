@@ -9,25 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineDimExpr
+from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from wia_compiler.base.dtypes import DTYPES, DType
+from wia_compiler.base.dtypes import DTYPES, I64, DType
+from wia_compiler.dialects.tile_places import LookupOp
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
-from wia_compiler.passes.affine import atoms
+from wia_compiler.dialects.wia.rules import normalize_axis
+from wia_compiler.passes.affine import atoms, linear_form, range_of
 from wia_compiler.passes.nests.body import Body, scalar_type
 from wia_compiler.passes.nests.casts import cast_scalar
 from wia_compiler.passes.nests.movement import (
-    MOVEMENT,
     Index,
     broadcast_index,
     kind_of,
     moved_view,
     operand_index,
 )
-from wia_compiler.passes.nests.plan import Access, Group, NotOneNest, Register
+from wia_compiler.passes.nests.places import Cut, concatenated_place, margin_place, padded_place
+from wia_compiler.passes.nests.plan import Access, Group, Positions, Register
+from wia_compiler.passes.nests.refusal import NotOneNest
 from wia_compiler.passes.nests.scalars import apply_scalar
 from wia_compiler.passes.nests.views import View
 
@@ -49,15 +53,20 @@ Wanted = dict[SSAValue, dict[Index, None]]
 
 @dataclass
 class Reader:
-    """Reads values of one group; ``anchors`` and ``kept`` grow as leaves that compute them do."""
+    """Reads values of one group; ``anchors`` and ``kept`` grow as leaves that compute them do.
+
+    ``pads_reads`` allows reads that give 0 outside of their array.
+    """
 
     group: Group
     sizes: Sequence[int]
     anchors: dict[SSAValue, Anchor] = field(default_factory=dict[SSAValue, Anchor])
     kept: dict[Root, Register] = field(default_factory=dict[Root, Register])
+    pads_reads: bool = True
 
     def __post_init__(self) -> None:
-        self.views = reshaped_views(self.group)
+        self.views, self.tables = views_of(self.group)
+        self.positions: dict[int, Positions] = {}
 
     def is_inlined(self, value: SSAValue, index: Index) -> bool:
         """Whether the op that makes the value is computed in the leaf that needs it."""
@@ -68,6 +77,42 @@ class Reader:
             or value in self.group.numbers
             or isinstance(value.owner, ConstantOp)
         )
+
+    def operands(self, op: TensorOp, index: Index) -> list[Root]:
+        """What an elementwise or movement op is computed from at an index."""
+        match kind_of(op):
+            case "pad":
+                try:
+                    place = padded_place(op, index, self.sizes)
+                except Cut:
+                    if self.padding(op, index) is None:
+                        raise
+                    return []
+                return [] if place is None else [(op.arguments[0], place)]
+            case "concat":
+                return [concatenated_place(op, index, self.sizes)]
+            case "iota":
+                return []
+            case "index_select" | "gather":
+                return [(op.arguments[1], listed_place(op, index))]
+            case _:
+                return operand_indices(op, index, self.sizes)
+
+    def padding(self, op: TensorOp, index: Index) -> Access | None:
+        """A ``pad`` by 0 as a read of its operand that gives 0 outside, where that may be read."""
+        array = self.views.get(op.arguments[0])
+        place = margin_place(op, index)
+        if array is None or place is None or not self.pads_reads:
+            return None
+        return Access(array, place, padded=True)
+
+    def position(self, index: AffineExpr) -> Access:
+        """A read that gives the value of an index."""
+        extent = range_of(index, [(0, size - 1) for size in self.sizes])
+        if extent is None or extent[0] < 0:
+            raise NotOneNest(f"no range is known of the index {index}")
+        size = extent[1] + 1
+        return Access(self.positions.setdefault(size, Positions(size)), (index,))
 
     def read(self, roots: Sequence[Root]) -> LeafReading:
         """The body that computes each root at its index, and the accesses it makes."""
@@ -98,7 +143,7 @@ class Reader:
     ) -> Iterator[Root]:
         """Operands of an op that are values of the row, behind what only moves them."""
         assert isinstance(op, TensorOp)
-        for operand, each in operand_indices(op, index, self.sizes):
+        for operand, each in self.operands(op, index):
             if not is_within_axes(each, row) or not self.is_inlined(operand, each):
                 continue
             assert isinstance(operand.owner, TensorOp)
@@ -121,7 +166,7 @@ class Reader:
         assert isinstance(op, TensorOp)
         if op.declaration.family not in ("elementwise", "movement"):
             raise NotOneNest(f"{kind_of(op)} depends on a value that one nest computes later")
-        for operand, each in operand_indices(op, index, self.sizes):
+        for operand, each in self.operands(op, index):
             if self.is_inlined(operand, each):
                 wanted.setdefault(operand, {})[each] = None
 
@@ -135,8 +180,9 @@ class LeafReading:
         self.inputs: list[Access] = []
         self.ops: dict[Operation, None] = {}
         self.roots: list[SSAValue] = []
+        self.tables: dict[LookupOp, View] = {}
         self._values: dict[Root, SSAValue] = {}
-        self._arguments: dict[tuple[View | Register, Index], SSAValue] = {}
+        self._arguments: dict[tuple[View | Register | Positions, Index, bool], SSAValue] = {}
 
     def at(self, op: Operation) -> None:
         """Note that the leaf computes ``op``; what is added next gets its location."""
@@ -147,13 +193,10 @@ class LeafReading:
         """Append one op at one index; its operands are there already."""
         assert isinstance(op, TensorOp)
         name = kind_of(op)
-        operands = [
-            self.value(operand, each)
-            for operand, each in operand_indices(op, index, self.reader.sizes)
-        ]
+        operands = [self.value(operand, each) for operand, each in self.reader.operands(op, index)]
         self.at(op)
-        if name in MOVEMENT:
-            self._values[op.result, index] = operands[0]
+        if op.declaration.family == "movement":
+            self._values[op.result, index] = self._moved(op, name, index, operands)
             return
         dtype = spec_of(op.arguments[-1].type).dtype
         if name == "cast":
@@ -163,6 +206,58 @@ class LeafReading:
         if made.name_hint is None and made is not operands[0]:
             made.name_hint = op.result.name_hint
         self._values[op.result, index] = made
+
+    def _moved(
+        self, op: TensorOp, name: str, index: Index, operands: Sequence[SSAValue]
+    ) -> SSAValue:
+        dtype = op.result_spec.dtype
+        match name:
+            case "iota":
+                axis = normalize_axis(op.values["dim"], op.result_spec)
+                return cast_scalar(self.body, self.position(index[axis]), I64, dtype)
+            case "index_select" | "gather":
+                return self._looked_up(op, index, operands[0])
+            case "pad" if not operands:
+                read = self.reader.padding(op, index) if self._is_cut(op, index) else None
+                if read is not None:
+                    return self.access(read, op.arguments[0].name_hint)
+                return self.body.constant(cast(float, op.values["value"]), dtype)
+            case _:
+                return operands[0]
+
+    def _is_cut(self, op: TensorOp, index: Index) -> bool:
+        try:
+            padded_place(op, index, self.reader.sizes)
+        except Cut:
+            return True
+        return False
+
+    def _looked_up(self, op: TensorOp, index: Index, place: SSAValue) -> SSAValue:
+        """The element of an array at an index that another array holds."""
+        source, reader = op.arguments[0], self.reader
+        if source in reader.group.numbers or isinstance(source.owner, ConstantOp):
+            return self._number(source)
+        table = reader.tables.get(source)
+        if table is None:
+            raise NotOneNest(f"{kind_of(op)} reads an array, not a value computed on the way")
+        axis = normalize_axis(op.values["dim"], spec_of(source.type)) if table.shape else 0
+        dtype = spec_of(op.arguments[1].type).dtype
+        wide = cast_scalar(self.body, place, dtype, I64)
+        places = [
+            wide if each == axis else self.position(index[each]) for each in range(len(table.shape))
+        ]
+        lookup = LookupOp(table.value, places, [axis] if table.shape else [])
+        self.body.add(lookup)
+        lookup.result._type = scalar_type(table.dtype)  # pyright: ignore[reportPrivateUsage]
+        self.tables[lookup] = table
+        return lookup.result
+
+    def position(self, index: AffineExpr) -> SSAValue:
+        """An index as an i64."""
+        known = linear_form(index)
+        if not known.terms:
+            return self.body.constant(known.constant, I64)
+        return self.access(self.reader.position(index), None)
 
     def value(self, value: SSAValue, index: Index) -> SSAValue:
         """The scalar of a value at an index: computed before, read from an array, or a number."""
@@ -196,7 +291,7 @@ class LeafReading:
 
     def access(self, access: Access, name: str | None) -> SSAValue:
         """The body's argument for one access; the same access is one argument."""
-        key = (access.buffer, access.index)
+        key = (access.buffer, access.index, access.padded)
         known = self._arguments.get(key)
         if known is None:
             self.inputs.append(access)
@@ -231,21 +326,30 @@ def operand_indices(
     ]
 
 
-def reshaped_views(group: Group) -> Mapping[SSAValue, View]:
-    """Arrays of the group, and reshapes of them that need no index arithmetic.
+def listed_place(op: TensorOp, index: Index) -> Index:
+    """Where the index of ``index_select`` or ``gather`` is read for the element at ``index``."""
+    if kind_of(op) == "gather":
+        return index
+    axis = normalize_axis(op.values["dim"], spec_of(op.arguments[0].type))
+    return (index[axis],) if spec_of(op.arguments[1].type).shape else ()
 
-    Permutes and broadcasts are left out: they read better as index maps.
+
+def views_of(group: Group) -> tuple[Mapping[SSAValue, View], Mapping[SSAValue, View]]:
+    """Arrays of the group and what is a view of them: those read by index maps, and all.
+
+    Of moved arrays only reshapes that need no index arithmetic are among the former: permutes and
+    broadcasts read better as index maps.
     """
     moved = dict(group.arrays)
     views = dict(group.arrays)
     for op in group.ops:
         if not isinstance(op, TensorOp) or op.declaration.family != "movement":
             continue
-        source = moved.get(op.arguments[0])
+        source = moved.get(op.arguments[0]) if op.arguments else None
         target = moved_view(op, source) if source is not None else None
         if target is None:
             continue
         moved[op.result] = target
         if kind_of(op) == "reshape":
             views[op.result] = target
-    return views
+    return views, moved

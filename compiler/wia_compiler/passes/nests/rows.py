@@ -26,13 +26,13 @@ from wia_compiler.passes.nests.plan import (
     Group,
     LeafPlan,
     NestPlan,
-    NotOneNest,
     Register,
     Result,
     domain_index,
     fresh_name,
 )
 from wia_compiler.passes.nests.reader import LeafReading
+from wia_compiler.passes.nests.refusal import NotOneNest
 
 
 @dataclass(frozen=True)
@@ -168,4 +168,5 @@ def _reduce_leaf(
         [Access(register) for register in registers],
         body.finish(folded),
         list(dict.fromkeys([*level, *reading.ops])),
+        tables=reading.tables,
     )

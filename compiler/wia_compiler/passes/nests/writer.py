@@ -11,8 +11,9 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from wia_compiler.dialects.location import merge_locations
 from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.nests.body import scalar_type
-from wia_compiler.passes.nests.plan import Access, LeafPlan, NestPlan, Register
+from wia_compiler.passes.nests.plan import Access, LeafPlan, NestPlan, Positions, Register
 from wia_compiler.passes.nests.views import View
 
 NEST = "wia.nest"
@@ -21,7 +22,11 @@ NEST = "wia.nest"
 
 def arrays_of(plan: NestPlan) -> list[View]:
     """The arrays of a nest, each once: those it reads, in order, then those it writes."""
-    read = [access.buffer for leaf in plan.leaves for access in leaf.inputs]
+    read = [
+        buffer
+        for leaf in plan.leaves
+        for buffer in (*(access.buffer for access in leaf.inputs), *leaf.tables.values())
+    ]
     written = [access.buffer for leaf in plan.leaves for access in leaf.outputs]
     return [each for each in dict.fromkeys([*read, *written]) if isinstance(each, View)]
 
@@ -32,7 +37,7 @@ class NestWriter:
     def __init__(self, plan: NestPlan):
         self.plan = plan
         self.kept = plan.kept
-        self.values: dict[View | Register, SSAValue] = {}
+        self.values: dict[View | Register | Positions, SSAValue] = {}
         self.ivs: list[SSAValue] = []
         self.location: LocationAttr = merge_locations(
             dict.fromkeys(op for leaf in plan.leaves for op in leaf.ops)
@@ -45,6 +50,8 @@ class NestWriter:
         for argument, array in zip(block.args, arrays, strict=True):
             argument.name_hint = array.value.name_hint
             self.values[array] = argument
+        for positions in self._positions():
+            self._add(block, positions, self.location)
         inside = self._loops(block)
         for register in self.plan.registers:
             self._allocate(register, inside)
@@ -55,6 +62,16 @@ class NestWriter:
         made = func.FuncOp(name, type, Region(block))
         made.attributes[NEST] = UnitAttr()
         made.location = self.location
+        return made
+
+    def _positions(self) -> list[PositionsOp]:
+        accesses = [access for leaf in self.plan.leaves for access in leaf.inputs]
+        made: list[PositionsOp] = []
+        for each in dict.fromkeys(access.buffer for access in accesses):
+            if isinstance(each, Positions):
+                made.append(PositionsOp(each.size))
+                made[-1].memref.name_hint = each.name
+                self.values[each] = made[-1].memref
         return made
 
     def _add(self, block: Block, op: Operation, location: LocationAttr) -> None:
@@ -87,6 +104,9 @@ class NestWriter:
             own = AffineExpr.dimension(place)
             dims[axis] = AffineExpr.symbol(place) + own if place < len(self.kept) else own
         accesses = [*leaf.inputs, *leaf.outputs]
+        for lookup, table in leaf.tables.items():
+            lookup.operands[0] = self.values[table]
+        bounds = [each.replace_dims_and_symbols(dims, ()) for each, _ in leaf.bounds]
         return ComputeOp(
             leaf.kind,
             axes=[
@@ -97,6 +117,8 @@ class NestWriter:
             inputs=[self.values[access.buffer] for access in leaf.inputs],
             outputs=[self.values[access.buffer] for access in leaf.outputs],
             maps=[self._map(access, len(axes), dims) for access in accesses],
+            bounds=AffineMap(len(axes), len(self.ivs), tuple(bounds)),
+            limits=[limit for _, limit in leaf.bounds],
             padded=[access.padded for access in leaf.inputs],
             body=leaf.body,
         )

@@ -75,7 +75,10 @@ class _Numbering:
         for op in leaf.body.block.ops:
             if isinstance(op, YieldOp):
                 continue
-            parts = tuple(known[operand] for operand in op.operands)
+            parts = tuple(
+                known[operand] if operand in known else self.number(("array", operand), (), False)
+                for operand in op.operands
+            )
             key = (op.name, op.results[0].type, tuple(op.properties.items()), parts)
             dialect, _, function = op.name.partition(".")
             cost = dialect == "math" and function in EXPENSIVE
