@@ -53,7 +53,7 @@ def _check_architecture(cupy: Any, artifact: Artifact) -> None:
 
 
 class GpuExecutable:
-    """Launches an artifact's kernels in order.
+    """Launches an artifact's kernels in order; a branch waits for its condition and reads it back.
 
     numpy arrays are copied to the device and outputs back; cupy arrays are used where they lie.
     Buffers begin at a multiple of 16 bytes, as the kernels assume: one that does not is copied.
@@ -78,10 +78,11 @@ class GpuExecutable:
         pointers = [self._input(array, kept) for array in inputs]
         results = [self._output(array) for array in outputs]
         pointers += [result.data.ptr for result in results]
+        held = [*inputs, *results]
         for size in self._plan.workspace_bytes:
-            kept.append(cupy.empty(max(size, 1), cupy.uint8))
-            pointers.append(kept[-1].data.ptr)
-        for launch in self._plan.launches:
+            held.append(cupy.empty(max(size, 1), cupy.uint8))
+            pointers.append(held[-1].data.ptr)
+        for launch in self._plan.in_order(lambda number: self._is_true(held[number])):
             function = self._module.get_function(launch.entry)
             arguments = tuple(np.uint64(pointers[number]) for number in launch.buffers)
             function(
@@ -93,6 +94,12 @@ class GpuExecutable:
         for array, result in zip(outputs, results, strict=True):
             self._give_back(array, result)
         return {}
+
+    def _is_true(self, array: Array) -> bool:
+        """The one bool of an array, on the host or on the device, after the launches before it."""
+        cupy = self._cupy
+        host = cupy.asnumpy(array) if isinstance(array, cupy.ndarray) else array
+        return bool(np.asarray(host).reshape(-1)[:1].view(np.uint8)[0])
 
     def _input(self, array: Array, kept: list[Any]) -> int:
         """The device address of an input's element [0, 0, …], its strides as they are."""

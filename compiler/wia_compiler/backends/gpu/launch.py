@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any, cast
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.cf import BranchOp, ConditionalBranchOp
 from xdsl.dialects.func import CallOp, FuncOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 
 from wia_compiler.passes.llvm.types import size_bytes
 
@@ -35,11 +36,31 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class PlanBlock:
+    """Launches that follow one another, ``launches[first:last]`` of the plan, and what comes next.
+
+    Where ``condition`` is a buffer, its first byte is read back from the device: block ``then``
+    follows if it is not 0, block ``otherwise`` if it is. ``None`` is the end of the kernel.
+    """
+
+    first: int
+    last: int
+    then: int | None = None
+    otherwise: int | None = None
+    condition: int | None = None
+
+
+@dataclass(frozen=True)
 class LaunchPlan:
-    """All launches in order, and the bytes of each workspace (intermediates between launches)."""
+    """All launches in order of the text, and the bytes of each workspace (intermediates).
+
+    ``blocks`` says how control goes through them where the kernel branches; the first is where it
+    begins. Without blocks, all launches run in order.
+    """
 
     launches: tuple[Launch, ...]
     workspace_bytes: tuple[int, ...] = ()
+    blocks: tuple[PlanBlock, ...] = ()
 
     def to_metadata(self) -> Mapping[str, Any]:
         """The plan as JSON values, for an artifact."""
@@ -55,6 +76,7 @@ class LaunchPlan:
                 for launch in self.launches
             ],
             "workspace_bytes": list(self.workspace_bytes),
+            "blocks": [asdict(block) for block in self.blocks],
         }
 
     @staticmethod
@@ -70,7 +92,20 @@ class LaunchPlan:
             )
             for row in metadata["launches"]
         )
-        return LaunchPlan(launches, tuple(metadata["workspace_bytes"]))
+        blocks = tuple(PlanBlock(**row) for row in metadata.get("blocks", ()))
+        return LaunchPlan(launches, tuple(metadata["workspace_bytes"]), blocks)
+
+    def in_order(self, is_true: Callable[[int], bool]) -> Iterator[Launch]:
+        """The launches of one run; ``is_true`` reads a condition's buffer, when it is decided."""
+        if not self.blocks:
+            yield from self.launches
+            return
+        number: int | None = 0
+        while number is not None:
+            block = self.blocks[number]
+            yield from self.launches[block.first : block.last]
+            taken = block.condition is None or is_true(block.condition)
+            number = block.then if taken else block.otherwise
 
 
 def plan_of(module: ModuleOp, entries: Mapping[str, str]) -> LaunchPlan:
@@ -81,26 +116,63 @@ def plan_of(module: ModuleOp, entries: Mapping[str, str]) -> LaunchPlan:
     """
     functions = {op.sym_name.data: op for op in module.body.block.ops if isinstance(op, FuncOp)}
     (host,) = (op for op in functions.values() if "wia.host" in op.attributes)
-    numbers: dict[SSAValue, int] = {arg: n for n, arg in enumerate(host.body.block.args)}
-    workspaces: list[int] = []
-    launches: list[Launch] = []
-    for op in host.body.block.ops:
-        match op:
-            case memref.AllocOp():
-                numbers[op.memref] = len(host.body.block.args) + len(workspaces)
-                workspaces.append(_size_bytes(op.memref))
-            case memref.ReinterpretCastOp():
-                numbers[op.result] = numbers[op.source]
-            case CallOp():
-                callee = functions[op.callee.root_reference.data]
-                blocks, threads = (_integer(callee, name) for name in (GRID_SIZE, BLOCK_SIZE))
-                buffers = tuple(numbers[value] for value in op.arguments)
-                if blocks:
-                    entry = entries[callee.sym_name.data]
-                    launches.append(Launch(entry, blocks, threads, buffers))
+    made = _Plan(functions, entries, list(host.body.blocks))
+    for block in host.body.blocks:
+        made.block(block)
+    branches = tuple(made.blocks) if len(made.blocks) > 1 else ()
+    return LaunchPlan(tuple(made.launches), tuple(made.workspaces), branches)
+
+
+class _Plan:
+    """A plan in the making; ``numbers`` are those of the buffers."""
+
+    def __init__(
+        self, functions: Mapping[str, FuncOp], entries: Mapping[str, str], order: list[Block]
+    ):
+        self.functions = functions
+        self.entries = entries
+        self.order = order
+        self.parameters = len(order[0].args)
+        self.numbers: dict[SSAValue, int] = {arg: n for n, arg in enumerate(order[0].args)}
+        self.workspaces: list[int] = []
+        self.launches: list[Launch] = []
+        self.blocks: list[PlanBlock] = []
+
+    def block(self, block: Block) -> None:
+        first = len(self.launches)
+        for op in block.ops:
+            match op:
+                case memref.AllocOp():
+                    self.numbers[op.memref] = self.parameters + len(self.workspaces)
+                    self.workspaces.append(_size_bytes(op.memref))
+                case memref.ReinterpretCastOp():
+                    self.numbers[op.result] = self.numbers[op.source]
+                case memref.LoadOp():
+                    self.numbers[op.res] = self.numbers[op.memref]
+                case CallOp():
+                    self._launch(op)
+                case _:
+                    pass
+        self.blocks.append(self._end(block, first))
+
+    def _launch(self, op: CallOp) -> None:
+        callee = self.functions[op.callee.root_reference.data]
+        blocks, threads = (_integer(callee, name) for name in (GRID_SIZE, BLOCK_SIZE))
+        buffers = tuple(self.numbers[value] for value in op.arguments)
+        if blocks:
+            entry = self.entries[callee.sym_name.data]
+            self.launches.append(Launch(entry, blocks, threads, buffers))
+
+    def _end(self, block: Block, first: int) -> PlanBlock:
+        last, branch = len(self.launches), block.last_op
+        match branch:
+            case BranchOp():
+                return PlanBlock(first, last, self.order.index(branch.successor))
+            case ConditionalBranchOp():
+                then, otherwise = (self.order.index(each) for each in branch.successors)
+                return PlanBlock(first, last, then, otherwise, self.numbers[branch.cond])
             case _:
-                pass
-    return LaunchPlan(tuple(launches), tuple(workspaces))
+                return PlanBlock(first, last)
 
 
 def _integer(function: FuncOp, name: str) -> int:

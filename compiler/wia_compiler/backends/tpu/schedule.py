@@ -10,7 +10,7 @@ from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import ModuleOp
 
 from wia_compiler.backends.tpu.buffers import SLOTS
-from wia_compiler.backends.tpu.spelling import check_nest, refuse
+from wia_compiler.backends.tpu.spelling import check_branches, check_nest, refuse
 from wia_compiler.backends.tpu.tile_axes import TileAxes, product_of, tile_axes_of
 from wia_compiler.backends.tpu.vector_body import result_buffers
 from wia_compiler.base.record import Decision, Level
@@ -49,6 +49,7 @@ class ScheduleTpuPass:
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Rewrite ``module`` in place; ``TargetError`` for what the machine cannot spell."""
+        check_branches(context, module)
         nests = [op for op in module.ops if isinstance(op, func.FuncOp) and NEST in op.attributes]
         for nest in nests:
             check_nest(context, nest)

@@ -12,7 +12,9 @@ from xdsl.dialects.builtin import (
     Float32Type,
     FloatAttr,
     MemRefType,
+    ModuleOp,
 )
+from xdsl.dialects.cf import ConditionalBranchOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from wia_compiler.base.errors import Diagnostic, TargetError
@@ -53,6 +55,16 @@ def refuse(context: PassContext, ops: Sequence[Operation], message: str) -> NoRe
     """Raise a ``TargetError`` that shows the source line of ``ops``."""
     span = next((span for op in ops for span in spans_of(op)), None)
     raise TargetError(Diagnostic(message, span, SPEAKS, context.source).render())
+
+
+def check_branches(context: PassContext, module: ModuleOp) -> None:
+    """Refuse a kernel that branches: the machine's program is one list of instructions."""
+    for op in module.walk():
+        if isinstance(op, ConditionalBranchOp):
+            condition = op.cond.owner
+            makers = [op, *([condition] if isinstance(condition, Operation) else [])]
+            what = "a loop or a branch that its data decide"
+            refuse(context, makers, f"tpu:spec runs its instructions in order: here is {what}")
 
 
 def element_name(context: PassContext, value: SSAValue, op: Operation) -> str:
