@@ -20,7 +20,7 @@ from wia_compiler.passes.fusing.places import (
     reduced_place,
     whole,
 )
-from wia_compiler.passes.fusing.roles import Role, role_of
+from wia_compiler.passes.fusing.roles import Role, role_of, sweeps_of
 
 _Pass: TypeAlias = "tuple[TensorOp | None, int]"
 """A sweep over a row: the op that makes it (``None``: results are written) and which of its sweeps
@@ -28,9 +28,6 @@ it is."""
 
 Order: TypeAlias = "tuple[int, int]"
 """Where an op stands: its number in the block, and which of its copies it is."""
-
-_SWEEPS = {"softmax": 3, "layer_norm": 3, "rms_norm": 2}
-"""How often an op reads its rows: softmax for the largest, the sum and the result."""
 
 
 @dataclass
@@ -194,8 +191,7 @@ class Group:
             if user not in self.members:
                 continue
             if role_of(user) == "rows":
-                sweeps = _SWEEPS.get(user.declaration.name, 1)
-                found |= {(user, sweep) for sweep in range(sweeps)}
+                found |= {(user, sweep) for sweep in range(sweeps_of(user))}
             else:
                 found |= self.passes[user]
         return frozenset(found)

@@ -16,7 +16,13 @@ from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.fusing.costs import words_of
 from wia_compiler.passes.fusing.graph import users_of
 from wia_compiler.passes.fusing.group import Group
-from wia_compiler.passes.fusing.places import Place, folded_axes, reduced_place, whole
+from wia_compiler.passes.fusing.places import (
+    SCATTERED,
+    Place,
+    folded_axes,
+    reduced_place,
+    whole,
+)
 from wia_compiler.passes.fusing.roles import keeps_shape, role_of
 
 
@@ -170,6 +176,8 @@ def _elementwise(group: Group, op: TensorOp, place: Place) -> Place | Refusal:
     points = group.points(place)
     if points == elements or not points or elements == 1:
         return place
+    if points < elements and place == SCATTERED:
+        return place  # a slice: what it leaves out is not computed
     later = group.folded is None and group.contraction is None
     return _computed_again(group, op, points, later=later)
 

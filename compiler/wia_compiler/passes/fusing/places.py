@@ -16,7 +16,7 @@ from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.dialects.wia.reduction import normalized_axes
 from wia_compiler.dialects.wia.rules import normalize_axes, normalize_axis
 from wia_compiler.passes.canonical_functions import axes_order
-from wia_compiler.passes.fusing.roles import role_of
+from wia_compiler.passes.fusing.roles import keeps_shape, role_of
 
 SCATTERED: Final = "scattered"
 Axes: TypeAlias = "tuple[int | None, ...]"
@@ -32,11 +32,10 @@ def whole(shape: Shape) -> Axes:
 def folded_axes(op: TensorOp) -> tuple[int, ...]:
     """The axes of its input that a reduction, softmax or norm folds."""
     operand = spec_of(op.arguments[0].type)
-    name = op.declaration.name
-    if name == "softmax":
+    if "normalized_shape" in op.values:
+        return normalized_axes(operand, op.values, op.declaration.name)
+    if keeps_shape(op):
         return (normalize_axis(op.values["dim"], operand),)
-    if name in ("layer_norm", "rms_norm"):
-        return normalized_axes(operand, op.values, name)
     return normalize_axes(op.values["dim"], operand)
 
 
@@ -44,7 +43,7 @@ def reduced_place(op: TensorOp) -> Axes:
     """The place of a reduction's result in the domain that its input is."""
     domain = spec_of(op.arguments[0].type).shape
     place = whole(domain)
-    if "keepdim" not in op.values:
+    if keeps_shape(op):
         return place
     folded = folded_axes(op)
     if op.values["keepdim"]:
@@ -63,8 +62,10 @@ def operand_place(op: TensorOp, place: Place, operand: SSAValue, domain: Shape) 
         case "permute" | "transpose":
             order = axes_order(op)
             return tuple(place[order.index(axis)] for axis in range(len(order)))
-        case "reshape" | "flatten":
+        case "reshape" | "flatten" | "squeeze" | "unsqueeze":
             return _reshaped(place, op.result_spec.shape, shape)
+        case "slice":
+            return SCATTERED
         case _:
             return _aligned(place, shape)
 
