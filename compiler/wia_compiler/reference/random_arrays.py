@@ -37,7 +37,7 @@ def with_strides(array: NDArray[Any], strides: Sequence[int] | None) -> NDArray[
     Where a stride is 0, the first element along that axis stands for all of them.
     """
     if strides is None or not array.size:
-        return np.ascontiguousarray(array)
+        return np.array(array, order="C")
     low = sum(min(0, (n - 1) * step) for n, step in zip(array.shape, strides, strict=True))
     high = sum(max(0, (n - 1) * step) for n, step in zip(array.shape, strides, strict=True))
     memory = np.zeros(high - low + 1, array.dtype)
