@@ -12,6 +12,7 @@ from wia_compiler.base.record import Level
 from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.fusing.build import fuse
+from wia_compiler.passes.fusing.fold import fold_batch_norms
 from wia_compiler.passes.fusing.graph import sort_block
 from wia_compiler.passes.fusing.grouping import Grouping
 from wia_compiler.passes.kernel_function import kernel_function
@@ -26,7 +27,8 @@ class Fusion:
 
     Each block of a function with branches is grouped by itself. Every edge from a producer to a
     consumer is recorded as a decision of kind ``vertical``, every pair of independent kernels that
-    was compared as one of kind ``horizontal``, taken or refused.
+    was compared as one of kind ``horizontal``, every batch_norm behind a convolution as one of kind
+    ``fold``, taken or refused.
     """
 
     name: ClassVar[str] = "fusion"
@@ -37,6 +39,7 @@ class Fusion:
         function = kernel_function(module, context.kernel)
         names = {op.kernel_name.data for op in function.walk() if isinstance(op, FusedOp)}
         for block in function.body.blocks:
+            fold_batch_norms(block, context)
             grouping = Grouping.of(block, context)
             context.decisions += grouping.report.in_order()
             _build(grouping, block, names)
