@@ -110,3 +110,40 @@ class VerificationError(WiaError):
     def __init__(self, stage: str, message: str):
         self.stage = stage
         super().__init__(message)
+
+
+class OutOfRangeError(WiaError, IndexError):
+    """An access of a running kernel outside its array; the access was left out.
+
+    ``array`` is the array's name, ``index`` the indices of the access, ``sizes`` those of the
+    array, ``line`` the line of the kernel's text. Only the first such access of a call is told.
+    """
+
+    def __init__(
+        self,
+        array: str,
+        index: tuple[int, ...],
+        sizes: tuple[int, ...],
+        span: Span | None = None,
+        source: Source | None = None,
+    ):
+        self.array, self.index, self.sizes = array, index, sizes
+        self.line = None if span is None else span.line
+        message, hint = self._told()
+        self.diagnostic = Diagnostic(message, span, hint, source)
+        super().__init__(self.diagnostic.render())
+
+    def _told(self) -> tuple[str, str]:
+        if self.array.startswith("step of "):
+            return f"the {self.array} is {self.index[0]}", "a step is 1 or more"
+        pairs = enumerate(zip(self.index, self.sizes, strict=True))
+        axis = next((n for n, (index, size) in pairs if not 0 <= index < size), 0)
+        index, size = self.index[axis], self.sizes[axis]
+        one = len(self.sizes) == 1
+        place, there = ("", "") if one else (f" of axis {axis}", " there")
+        hint = f"indices go from 0 to {size - 1}" if size else f"{self.array} is empty"
+        message = f"index {index}{place} lies outside {self.array!r}, which has size {size}{there}"
+        return message, f"{hint}; guard the access with an if"
+
+    def _render_traceback_(self) -> list[str]:
+        return f"{type(self).__name__}: {self}".split("\n")

@@ -10,6 +10,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
+from wia_compiler.backends.cpu.checks import checks_of
 from wia_compiler.backends.cpu.elf import OBJECT, check_symbols, code_size
 from wia_compiler.backends.cpu.host import Host
 from wia_compiler.backends.cpu.lower import workspace_bytes
@@ -84,6 +85,7 @@ def generate_code(
             "entry": entry_name(context.kernel),
             "buffers": len(arguments),
             "workspace_bytes": workspace_bytes(module),
+            "checks": checks_of(module, context.kernel, context.source),
             "interruptible": "@wia.interrupted" in emitted.text,
         },
     )

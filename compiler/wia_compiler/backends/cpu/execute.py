@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from wia_compiler.backends.cpu.elf import OBJECT, check_symbols
 from wia_compiler.backends.cpu.fastcall import fast_caller
 from wia_compiler.backends.cpu.host import this_host
+from wia_compiler.backends.cpu.status import raise_failure
 from wia_compiler.passes.llvm.library import llvm_binding
 from wia_compiler.passes.target import Artifact
 
@@ -27,7 +28,8 @@ class CpuExecutable:
     Calls may overlap: the code keeps no state, and the interpreter lock is released while it runs.
     Arrays must be what the kernel was built for (specs and strides): nothing is checked here. A
     kernel that may run for long (``interruptible``) stops at a signal, such as that of Ctrl-C, and
-    the exception of its handler is raised.
+    the exception of its handler is raised. ``checks`` are what its code checks as it runs: the
+    first access of a call outside its array raises ``OutOfRangeError``.
     """
 
     def __init__(
@@ -38,11 +40,13 @@ class CpuExecutable:
         workspace_bytes: int,
         *,
         interruptible: bool = False,
+        checks: Sequence[Mapping[str, Any]] = (),
     ):
         self._engine = engine  # keeps the code in memory
         self._address = address
         self._workspace_bytes = workspace_bytes
         self._workspaces: list[Array] = []
+        self._checks = checks
         # ctypes looks for an exception only where it keeps the interpreter lock.
         prototype = ctypes.PYFUNCTYPE if interruptible else ctypes.CFUNCTYPE
         self._function = prototype(None, ctypes.c_void_p)(address)
@@ -79,6 +83,8 @@ class CpuExecutable:
             workspace = _aligned_bytes(self._workspace_bytes)
         try:
             self._run(tuple(inputs), tuple(outputs), workspace)
+            if self._checks:
+                raise_failure(workspace, self._checks)
         finally:
             self._workspaces.append(workspace)
         return _NO_COUNTERS
@@ -110,6 +116,7 @@ def load_executable(artifact: Artifact) -> CpuExecutable:
         metadata["buffers"],
         metadata["workspace_bytes"],
         interruptible=metadata.get("interruptible", False),
+        checks=metadata["checks"],
     )
 
 

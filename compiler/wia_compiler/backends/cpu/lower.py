@@ -56,6 +56,7 @@ class LowerPass:
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Lower every function of the module in place."""
+        lower_checks(module)  # before what else takes workspace: the status record comes first
         functions = [op for op in module.body.block.ops if isinstance(op, func.FuncOp)]
         scratch: dict[str, list[MemRefType[Attribute]]] = {}
         for function in functions:
@@ -69,7 +70,6 @@ class LowerPass:
                         op.erase()
                 _lower_loops(function.body.block)
                 scratch[function.sym_name.data] = _move_large_buffers(function)
-        lower_checks(module)  # before the workspace: the status record is the first part of it
         for function in functions:
             if "wia.host" in function.attributes:
                 _give_workspace(function, scratch)

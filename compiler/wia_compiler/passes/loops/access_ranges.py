@@ -63,12 +63,13 @@ def _check(op: LoadOp | StoreOp, ranges: Ranges, fault: Fault) -> None:
 
 def _outside(op: LoadOp | StoreOp, axis: int, size: int, index: int) -> tuple[str, str]:
     name = op.array.name_hint or "the array"
-    place = "" if len(op.indices) == 1 else f" of axis {axis}"
+    one = len(op.indices) == 1
+    place, there = ("", "") if one else (f" of axis {axis}", " there")
     loops = [each for each, _ in enclosing(op) if isinstance(each, ForOp)]
     hint = f"indices of {name}{place} go from 0 to {size - 1}" if size else f"{name} is empty"
     if index >= size and loops:
         hint += f"; end the loop earlier, or guard it: if (… < {size})"
-    return f"index {index}{place} lies outside {name!r}, which has size {size} there", hint
+    return f"index {index}{place} lies outside {name!r}, which has size {size}{there}", hint
 
 
 def _certain_index(op: LoadOp | StoreOp, axis: int, size: int) -> int | None:

@@ -71,7 +71,8 @@ class Ranges:
                     self.facts[op] = self._holding
                     self.accesses[op] = tuple(self._form(index) for index in op.indices)
                     if isinstance(op, LoadOp):
-                        self._opaque(op.result)
+                        at = ", ".join(str(form) for form in self.accesses[op])
+                        self._opaque(op.result, f"{op.array.name_hint or 'an array'}[{at}]")
                 case ConstantOp() | TensorOp():
                     self._simple(op)
                 case _:
@@ -83,12 +84,12 @@ class Ranges:
             self._opaque(value)
         return self.forms.get(value, Form())
 
-    def _opaque(self, value: SSAValue) -> None:
+    def _opaque(self, value: SSAValue, name: str | None = None) -> None:
         """A whole number of which nothing is known but its dtype."""
         dtype = _integer_dtype(value)
         if dtype is not None:
             low, high = limits(dtype)
-            self.forms[value] = self.atoms.make(value.name_hint or "?", low, high)
+            self.forms[value] = self.atoms.make(name or value.name_hint or "?", low, high)
 
     def _simple(self, op: ConstantOp | TensorOp) -> None:
         dtype = _integer_dtype(op.result)
