@@ -10,10 +10,13 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from wia_compiler.dialects.location import spans_of
 from wia_compiler.dialects.loop import NestOp
+from wia_compiler.dialects.loop_types import OpenNumber
 from wia_compiler.dialects.types import TensorSpec, spec_of
 from wia_compiler.dialects.wia.ops import AnyTensorType, LiteralType, make_op
+from wia_compiler.passes.block_types import Known, Open
 from wia_compiler.passes.control_flow import Edge, edges_into, reachable_blocks
 from wia_compiler.passes.literal_values import LiteralValues
+from wia_compiler.passes.loops.specialise import nest_result_types
 
 Fault = Callable[[Operation, str, "str | None"], None]
 
@@ -25,6 +28,16 @@ class BlockEdges:
     specs: dict[SSAValue, TensorSpec]
     literals: LiteralValues
     fault: Fault
+    set_spec: Callable[[SSAValue, TensorSpec], None]
+
+    def enter(self, block: Block, edges: tuple[Edge, ...]) -> None:
+        """Give an argument that has no type yet that of a value which has one by now."""
+        for argument in block.args:
+            passed = (self.specs.get(edge.values[argument.index]) for edge in edges)
+            spec = next((each for each in passed if each is not None), None)
+            if argument not in self.specs and spec is not None:
+                label = argument.name_hint or "a value"
+                self.set_spec(argument, TensorSpec(spec.shape, spec.dtype, label))
 
     def check(self, function: FuncOp) -> None:
         """Compare all edges into a block with each other; numbers take the type of the argument."""
@@ -111,11 +124,13 @@ def _line(op: Operation) -> str:
     return f" (line {spans[0].line})" if spans else ""
 
 
-def types_of_results(op: Operation, operands: list[TensorSpec | None]) -> list[TensorSpec | None]:
-    """Types of an op's results as far as they are static, or those of what a nest changes."""
-    open_ = AnyTensorType | LiteralType
-    found = [None if isinstance(each.type, open_) else spec_of(each.type) for each in op.results]
+def types_of_results(op: Operation, operands: list[Known | None]) -> list[TensorSpec | None]:
+    """Types of an op's results as far as they are static, or follow from a nest's operands."""
     if isinstance(op, NestOp):
-        for result, position in enumerate(op.written):
-            found[result] = operands[position]
-    return found
+        return nest_result_types(op, [_in_nest(each) for each in operands])
+    open_ = AnyTensorType | LiteralType
+    return [None if isinstance(each.type, open_) else spec_of(each.type) for each in op.results]
+
+
+def _in_nest(known: Known | None) -> TensorSpec | OpenNumber | None:
+    return OpenNumber(known.kind) if isinstance(known, Open) else known

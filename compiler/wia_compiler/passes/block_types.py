@@ -37,7 +37,7 @@ class Open:
 
 
 Known: TypeAlias = "TensorSpec | Open"
-OtherTypes = Callable[[Operation, "list[TensorSpec | None]"], "list[TensorSpec | None]"]
+OtherTypes: TypeAlias = "Callable[[Operation, list[Known | None]], list[TensorSpec | None]]"
 """The types of the results of an op that is not of ``wia``, from those of its operands."""
 
 _DEFAULTS: Mapping[str, DType] = {"int": I64, "bool": BOOL}
@@ -144,9 +144,7 @@ class BlockTypes:
                 return self._others(op)[0]
 
     def _others(self, op: Operation) -> list[TensorSpec | None]:
-        known = [self.known.get(value) for value in op.operands]
-        specs = [each if isinstance(each, TensorSpec) else None for each in known]
-        return self.other_types(op, specs)
+        return self.other_types(op, [self.known.get(value) for value in op.operands])
 
     def _tensor_op(self, op: TensorOp) -> Known | None:
         if op.is_specialized:

@@ -29,7 +29,7 @@ from wia_compiler.dialects.wia.ops import (
 from wia_compiler.dialects.wia.size import SizeOp
 from wia_compiler.passes.block_edges import BlockEdges, types_of_results
 from wia_compiler.passes.block_types import BlockTypes, Known
-from wia_compiler.passes.control_flow import reachable_blocks, remove_unreachable
+from wia_compiler.passes.control_flow import edges_into, remove_unreachable
 from wia_compiler.passes.counting import counting_note
 from wia_compiler.passes.declared_sizes import DeclaredSizes
 from wia_compiler.passes.framework import PassContext
@@ -69,10 +69,12 @@ class InferShapes:
         inference = _Inference(context)
         inference.specialize_arguments(function, self.arguments)
         inference.specialize_blocks(function)
-        for block in reachable_blocks(function.body):
+        edges = BlockEdges(inference.specs, inference.literals, inference.fault, inference.set_spec)
+        for block, ways in edges_into(function.body).items():
+            edges.enter(block, ways)
             for op in list(block.ops):
                 inference.visit(op)
-        inference.check_edges(function)
+        edges.check(function)
         inference.check_results(function)
         inference.raise_faults()
         inference.literals.erase()
@@ -87,8 +89,8 @@ class _Inference:
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
     def __post_init__(self) -> None:
-        self.literals = LiteralValues(self._fault)
-        self.sizes = DeclaredSizes(self.context.kernel, self._fault)
+        self.literals = LiteralValues(self.fault)
+        self.sizes = DeclaredSizes(self.context.kernel, self.fault)
 
     def specialize_arguments(self, function: FuncOp, arguments: tuple[ArraySpec, ...]) -> None:
         values = entry_of(function).args
@@ -98,19 +100,14 @@ class _Inference:
             spec = argument.spec
             if not isinstance(value.type, AnyTensorType):
                 spec = self._check_typed(value, argument)
-            self._set(value, TensorSpec(spec.shape, spec.dtype, argument.name))
+            self.set_spec(value, TensorSpec(spec.shape, spec.dtype, argument.name))
 
     def specialize_blocks(self, function: FuncOp) -> None:
         """Give every argument of a block after the first its type."""
         known: dict[SSAValue, Known] = dict(self.specs)
         for argument, spec in BlockTypes(function, known, types_of_results).solve().items():
             label = argument.name_hint or "a value"
-            self._set(argument, TensorSpec(spec.shape, spec.dtype, label))
-
-    def check_edges(self, function: FuncOp) -> None:
-        """Every way to a block passes what the block takes; numbers become what it takes."""
-        edges = BlockEdges(self.specs, self.literals, self._fault)
-        edges.check(function)
+            self.set_spec(argument, TensorSpec(spec.shape, spec.dtype, label))
 
     def _check_typed(self, value: BlockArgument, argument: ArraySpec) -> TensorSpec:
         """A scalar's type is its own, so is that of a kernel that was specialised before.
@@ -146,7 +143,9 @@ class _Inference:
 
     @property
     def _lent(self) -> Inference:
-        return Inference(self.specs, self.literals, self.faults, self._fault, self.visit, self._set)
+        return Inference(
+            self.specs, self.literals, self.faults, self.fault, self.visit, self.set_spec
+        )
 
     def _visit_size(self, op: SizeOp) -> None:
         """A named size becomes the number that the types of the arguments give it."""
@@ -154,7 +153,7 @@ class _Inference:
         if size is None:
             name = op.size.data
             hint = "declare an input whose type names it"
-            return self._fault(op, f"size {name} is not known from the arguments", hint)
+            return self.fault(op, f"size {name} is not known from the arguments", hint)
         constant = ConstantOp(size, tensor_type((), I64))
         constant.location = op.location
         block = op.parent
@@ -170,7 +169,7 @@ class _Inference:
         value = op.input
         if value in self.literals:
             if op.declared_dtype is None:
-                return self._fault(op, *_alone(op.parameter.data))
+                return self.fault(op, *_alone(op.parameter.data))
             value = self.literals.materialize(value, op.declared_dtype, op.parameter.data)
             self._note_materialized(value)
         spec = self.specs.get(value) if value is not None else None
@@ -192,17 +191,17 @@ class _Inference:
             return
         if spec.dtype is not BOOL:
             hint = "compare it with a number, e.g. x > 0"
-            return self._fault(op, f"a condition is one bool, found {spec}", hint)
+            return self.fault(op, f"a condition is one bool, found {spec}", hint)
         if spec.num_elements != 1:
             hint = "a branch is taken once: reduce the bools to one, with reduce_max or reduce_min"
-            return self._fault(op, f"a condition is one bool, found {spec}", hint)
+            return self.fault(op, f"a condition is one bool, found {spec}", hint)
         if spec.rank:
             flat = make_op("reshape", [value], {"shape": ()}, location=op.location)
             block = op.parent
             assert block is not None
             block.insert_op_before(flat, op)
             value = flat.result
-            self._set(value, TensorSpec((), BOOL, spec.label))
+            self.set_spec(value, TensorSpec((), BOOL, spec.label))
         op.operands[0] = value
 
     def _visit_tensor_op(self, op: TensorOp) -> None:
@@ -239,7 +238,7 @@ class _Inference:
     def _visit_cast_of_literal(self, op: TensorOp) -> None:
         dtype = DTYPES.get(str(op.values["dtype"]))
         if dtype is None:
-            return self._fault(
+            return self.fault(
                 op, f"no dtype {op.values['dtype']!r}", f"there are {', '.join(DTYPES)}"
             )
         typed = self.literals.materialize(op.arguments[0], dtype, "cast")
@@ -256,25 +255,25 @@ class _Inference:
         try:
             spec = op.declaration.infer(operands, op.values)
         except InferenceError as error:
-            self._fault(op, error.message, error.hint)
+            self.fault(op, error.message, error.hint)
             return
         label = op.result.name_hint or f"result of {op.declaration.name}"
-        self._set(op.result, TensorSpec(spec.shape, spec.dtype, label))
+        self.set_spec(op.result, TensorSpec(spec.shape, spec.dtype, label))
 
     def _note_materialized(self, value: SSAValue | None) -> None:
         if value is not None and value not in self.specs:
             self.specs[value] = self.literals.spec(value)
 
-    def _set(self, value: SSAValue, spec: TensorSpec) -> None:
+    def set_spec(self, value: SSAValue, spec: TensorSpec) -> None:
         self.specs[value] = spec
         value._type = type_of(spec)  # pyright: ignore[reportPrivateUsage]
 
     def check_results(self, function: FuncOp) -> None:
         for value in return_of(function).operands:
             if value in self.literals and isinstance(value.owner, Operation):
-                self._fault(value.owner, *_alone(value.name_hint or "the result"))
+                self.fault(value.owner, *_alone(value.name_hint or "the result"))
 
-    def _fault(self, op: Operation, message: str, hint: str | None) -> None:
+    def fault(self, op: Operation, message: str, hint: str | None) -> None:
         spans = spans_of(op)
         if len(spans) > 1:
             message = f"{message}, in the call on line {spans[1].line}"

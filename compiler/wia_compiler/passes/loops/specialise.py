@@ -34,14 +34,15 @@ def specialise_nest(nest: NestOp, inference: Inference) -> None:
 
 
 def nest_result_types(
-    nest: NestOp, operands: Sequence[TensorSpec | None]
+    nest: NestOp, operands: Sequence[Known | None]
 ) -> list[TensorSpec | None]:
     """The types of a nest's results from those of its operands, without rewriting anything."""
     types = NestTypes(nest, list(operands))
     types.solve()
     arrays = [operands[position] for position in nest.written]
     scalars = [types.result(index) for index in range(len(nest.yielded))]
-    return [*arrays, *(each if isinstance(each, TensorSpec) else None for each in scalars)]
+    known = (*arrays, *scalars)
+    return [each if isinstance(each, TensorSpec) else None for each in known]
 
 
 class _Specialisation:
