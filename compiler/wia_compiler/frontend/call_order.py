@@ -6,15 +6,17 @@ from collections.abc import Mapping
 
 from wia_compiler.dialects.wia.ops import DECLARATIONS
 from wia_compiler.frontend import syntax
-from wia_compiler.frontend.calls import names_called
+from wia_compiler.frontend.calls import KERNEL_PREFIX, names_called
 from wia_compiler.frontend.problems import Problems
 from wia_compiler.frontend.vocabulary import ALIASES
 
+Function = syntax.Kernel | syntax.Function
 
-def callees_first(kernels: Mapping[str, syntax.Kernel], problems: Problems) -> list[syntax.Kernel]:
-    """Every kernel, callees before callers; each cycle of calls is reported once."""
+
+def callees_first(kernels: Mapping[str, Function], problems: Problems) -> list[Function]:
+    """Every kernel and func, callees before callers; each cycle of calls is reported once."""
     calls = {name: _calls(kernel, kernels) for name, kernel in kernels.items()}
-    done: dict[str, syntax.Kernel] = {}
+    done: dict[str, Function] = {}
     for root in kernels:
         path: list[str] = []
         pending: list[tuple[str, int]] = [(root, 0)] if root not in done else []
@@ -26,10 +28,11 @@ def callees_first(kernels: Mapping[str, syntax.Kernel], problems: Problems) -> l
             while next_call < len(callees):
                 callee = callees[next_call]
                 next_call += 1
-                if callee.text in path:
-                    _report_cycle([*path[path.index(callee.text) :], callee.text], callee, problems)
-                elif callee.text not in done:
-                    pending.extend([(name, next_call), (callee.text, 0)])
+                called = callee.text.removeprefix(KERNEL_PREFIX)
+                if called in path:
+                    _report_cycle([*path[path.index(called) :], called], callee, problems)
+                elif called not in done:
+                    pending.extend([(name, next_call), (called, 0)])
                     break
             else:
                 done[name] = kernels[name]
@@ -37,13 +40,14 @@ def callees_first(kernels: Mapping[str, syntax.Kernel], problems: Problems) -> l
     return list(done.values())
 
 
-def _calls(kernel: syntax.Kernel, kernels: Mapping[str, syntax.Kernel]) -> list[syntax.Name]:
+def _calls(kernel: Function, kernels: Mapping[str, Function]) -> list[syntax.Name]:
     """The first call of each other kernel (or itself); inside itself an op's name means the op."""
     found: dict[str, syntax.Name] = {}
     for callee in names_called(kernel):
         is_op = ALIASES.get(callee.text, callee.text) in DECLARATIONS
-        if callee.text in kernels and not (callee.text == kernel.name.text and is_op):
-            found.setdefault(callee.text, callee)
+        called = callee.text.removeprefix(KERNEL_PREFIX)
+        if called in kernels and not (callee.text == kernel.name.text and is_op):
+            found.setdefault(called, callee)
     return list(found.values())
 
 

@@ -30,10 +30,8 @@ class NotConstant(Exception):
         self.reason = reason
 
 
-def constant(
-    node: syntax.Expression, known: Mapping[str, bool | int | float], depth: int = 0
-) -> Value:
-    """The value of a constant expression; names stand for ``known`` values or dtypes.
+def constant(node: syntax.Expression, known: Mapping[str, Value], depth: int = 0) -> Value:
+    """The value of a constant expression; names stand for ``known`` values, dtypes or ``none``.
 
     Raises ``NotConstant`` where a part has no value in the text.
     """
@@ -48,10 +46,12 @@ def constant(
             return tuple(constant(item, known, depth + 1) for item in node.items)
         case syntax.Group():
             return constant(node.inner, known, depth + 1)
-        case syntax.Name(text) if text in known:
+        case syntax.Name(text) | syntax.Value(text) if text in known:
             return known[text]
         case syntax.Name(text) if text in DTYPES:
             return text
+        case syntax.Name("none"):
+            return None
         case syntax.Unary() if node.operator.text == "-":
             return _checked(node, -_number(node.operand, known, depth))
         case syntax.Binary() if node.operator.text in _ARITHMETIC:
@@ -60,9 +60,7 @@ def constant(
             raise NotConstant(node, "this is computed when the kernel runs")
 
 
-def _number(
-    node: syntax.Expression, known: Mapping[str, bool | int | float], depth: int
-) -> int | float:
+def _number(node: syntax.Expression, known: Mapping[str, Value], depth: int) -> int | float:
     while isinstance(node, syntax.Group):
         node = node.inner
     value = node.value if isinstance(node, syntax.Number) else constant(node, known, depth + 1)
@@ -71,9 +69,7 @@ def _number(
     return value
 
 
-def _arithmetic(
-    node: syntax.Binary, known: Mapping[str, bool | int | float], depth: int
-) -> int | float:
+def _arithmetic(node: syntax.Binary, known: Mapping[str, Value], depth: int) -> int | float:
     left = _number(node.left, known, depth)
     right = _number(node.right, known, depth)
     try:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.base.source import Span
 from wia_compiler.dialects.wia.ops import ConstantOp, LiteralType
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.body import Body
 from wia_compiler.frontend.calls import call_values
 from wia_compiler.frontend.literals import out_of_range
-from wia_compiler.frontend.suggestions import did_you_mean
-from wia_compiler.frontend.vocabulary import OPERATORS, operations
+from wia_compiler.frontend.names import name_value
+from wia_compiler.frontend.slices import is_element, part_value
+from wia_compiler.frontend.vocabulary import OPERATORS
 
 DEEPEST = 100
 """Levels of nesting that an expression may have; chains such as a + b + c count as one."""
@@ -41,15 +41,8 @@ def value_of(node: syntax.Expression, body: Body, depth: int = 0) -> SSAValue | 
             return _number(node.value, node.text, node.span, body)
         case syntax.Boolean():
             return body.add(ConstantOp(node.value, LiteralType()), node.span).result
-        case syntax.Name():
-            return _name(node, body)
-        case syntax.Value():
-            body.report(
-                f"'%{node.text}' is a value of the IR notation",
-                node.span,
-                f"in a kernel values are named without '%': {node.text}",
-            )
-            return None
+        case syntax.Name() | syntax.Value():
+            return name_value(node, body)
         case syntax.Group():
             return value_of(node.inner, body, depth + 1)
         case syntax.Unary():
@@ -61,8 +54,7 @@ def value_of(node: syntax.Expression, body: Body, depth: int = 0) -> SSAValue | 
         case syntax.Call():
             return _call(node, body, depth)
         case syntax.Index():
-            _refuse_index(node, body)
-            return None
+            return _part(node, body, depth)
         case syntax.String():
             body.report(
                 "a string is not a value of a kernel",
@@ -85,34 +77,6 @@ def _number(value: int | float, text: str, span: Span, body: Body) -> SSAValue |
         body.report(reason, span)
         return None
     return body.add(ConstantOp(value, LiteralType()), span).result
-
-
-def _name(node: syntax.Name, body: Body) -> SSAValue | None:
-    if node.text in body.values:
-        return body.values[node.text]
-    message, hint = _why_not_a_value(node.text, body)
-    body.report(message, node.span, hint)
-    return None
-
-
-def _why_not_a_value(name: str, body: Body) -> tuple[str, str | None]:
-    declared = {parameter.name: parameter for parameter in body.signature.parameters}
-    if name in declared:
-        return f"output {name!r} is used before it is set", f"assign it first: {name} = …;"
-    if name in DTYPES:
-        return f"{name!r} is a dtype, not a value", f"dtypes are for cast(x, {name})"
-    sizes = {size for parameter in declared.values() for size in parameter.type.dims or ()}
-    if name in sizes:
-        return (
-            f"{name!r} is a size, and sizes are not values yet",
-            "pass it as a scalar parameter, or use an op that needs no size",
-        )
-    if name in body.signatures or name in operations():
-        return f"{name!r} is not a value", f"call it: {name}(…)"
-    return (
-        f"no value named {name!r}",
-        did_you_mean(name, body.values) or f"assign it first: {name} = …;",
-    )
 
 
 def _unary(node: syntax.Unary, body: Body, depth: int) -> SSAValue | None:
@@ -154,7 +118,7 @@ def _binary(node: syntax.Binary, body: Body, depth: int) -> SSAValue | None:
 def _right_side(node: syntax.Binary, body: Body, depth: int) -> SSAValue | None:
     right = node.right
     divides = node.operator.text == "//"
-    if divides and isinstance(right, syntax.Name) and right.text not in body.values:
+    if divides and isinstance(right, syntax.Name) and not _is_known(right.text, body):
         body.report(
             f"no value named {right.text!r}",
             node.operator.span.cover(right.span),
@@ -162,6 +126,11 @@ def _right_side(node: syntax.Binary, body: Body, depth: int) -> SSAValue | None:
         )
         return None
     return value_of(right, body, depth + 1)
+
+
+def _is_known(name: str, body: Body) -> bool:
+    seen = name in body.values or name in body.unset or body.has_size(name)
+    return seen or body.is_parameter(name) or body.bound.find(name) is not None
 
 
 def _is_comparison(node: syntax.Expression) -> bool:
@@ -194,9 +163,10 @@ def _call(node: syntax.Call, body: Body, depth: int) -> SSAValue | None:
     return values[0]
 
 
-def _refuse_index(node: syntax.Index, body: Body) -> None:
-    body.report(
-        "indexing is not available yet",
-        node.span,
-        "write the kernel over whole tensors: C = A + B; covers every element",
-    )
+def _part(node: syntax.Index, body: Body, depth: int) -> SSAValue | None:
+    """A part of a tensor; a single element whose place is computed is a nest that reads it."""
+    from wia_compiler.frontend.loop_statements import ElementsOutside  # it evaluates expressions
+
+    if is_element(node, body):
+        return ElementsOutside(body).value(node, depth)
+    return part_value(node, body, lambda part: value_of(part, body, depth + 1))

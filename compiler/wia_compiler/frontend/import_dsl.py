@@ -1,4 +1,4 @@
-"""Syntax trees to the high level: one function a kernel, values named as in the text."""
+"""Syntax trees to the high level: one function a kernel or func, values named as in the text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,21 @@ from xdsl.dialects.builtin import ModuleOp
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.dialects.location import Origin, location
 from wia_compiler.dialects.patterns import PatternDeclaration
+from wia_compiler.dialects.wia.ops import DECLARATIONS
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.body import Body
+from wia_compiler.frontend.bound_names import BoundNames
 from wia_compiler.frontend.call_order import callees_first
+from wia_compiler.frontend.calls import names_called
+from wia_compiler.frontend.functions import with_bound
+from wia_compiler.frontend.kernels import count_returned, import_kernel
+from wia_compiler.frontend.notation import import_function
+from wia_compiler.frontend.patterns import fused_functions, import_pattern
 from wia_compiler.frontend.problems import Problems
 from wia_compiler.frontend.signatures import signature_of
-from wia_compiler.frontend.statements import import_kernel
+from wia_compiler.frontend.snippets import complete_snippet
+
+Written = syntax.Kernel | syntax.Function
 
 
 @dataclass(frozen=True)
@@ -35,59 +44,108 @@ def import_program(
     """The high-level IR of a program; ``CompileError`` carries the faults of all its kernels.
 
     ``kernel k(input A: tensor, output C: tensor) { C = relu(A); }`` becomes
-    ``func.func @k(%A : !wia.tensor) -> !wia.tensor { %C = wia.relu %A … func.return %C }``.
-    Values keep the user's names, a name that is set again becomes a value of its own, and every
-    op has a location with its own token and the span of its text.
+    ``func.func @k(%A : !wia.tensor) -> !wia.tensor { %C = wia.relu %A … func.return %C }``, and so
+    does ``func @k(%A: tensor) -> tensor { %C = relu(%A)  return %C }``. Values keep the user's
+    names, a name that is set again becomes a value of its own, and every op has a location with its
+    own token and the span of its text. ``bindings`` gives free names their values: arrays become
+    arguments of role ``bound`` behind the others, numbers become literals, tuples stand for their
+    elements.
     """
-    problems = Problems(program.source)
-    for each in program.functions:
-        problems.report("'func' is not available yet", each.span)
-    for each in program.patterns:
-        problems.report("'pattern' is not available yet", each.name.span)
-    for each in program.schedules:
-        problems.report(
-            "'schedule' is not available yet",
-            each.kernel.span,
-            "remove the block; every target schedules its kernels by itself",
+    return _Import(program, bindings or {}).run()
+
+
+class _Import:
+    """One program on its way to IR."""
+
+    def __init__(self, program: syntax.Program, bindings: Mapping[str, object]):
+        self.program = program
+        self.bindings = bindings
+        self.problems = Problems(program.source)
+        self.tokens = itertools.count()
+        self.signatures: dict[str, KernelSignature] = {}
+        self.functions: dict[str, func.FuncOp | None] = {}
+
+    def run(self) -> ImportedProgram:
+        """Import everything; faults are raised together."""
+        self._refuse_schedules()
+        written = self._written()
+        helpers = self._helpers(written)
+        everything = {**written, **helpers}
+        for name, each in everything.items():
+            self.signatures[name] = signature_of(each, _count_returned(each), self.problems)
+        for each in callees_first(everything, self.problems):
+            self._import(each)
+        found = (
+            import_pattern(pattern, self.problems, self.tokens) for pattern in self.program.patterns
         )
-    kernels = _by_name(program.kernels, problems)
-    signatures = {
-        name: signature_of(kernel, _count_returned(kernel), problems)
-        for name, kernel in kernels.items()
-    }
-    functions: dict[str, func.FuncOp | None] = {}
-    tokens = itertools.count()
-    for kernel in callees_first(kernels, problems):
-        name = kernel.name.text
-        body = Body(signatures[name], signatures, functions, problems, tokens)
-        functions[name] = import_kernel(kernel, body)
-        _locate(functions[name], kernel, tokens)
-    problems.raise_any()
-    made = [functions[name] for name in kernels]
-    return ImportedProgram(ModuleOp([each for each in made if each is not None]), signatures)
+        patterns = tuple(each for each in found if each is not None)
+        self.problems.raise_any()
+        made = [self.functions[name] for name in everything]
+        module = ModuleOp([each for each in made if each is not None])
+        return ImportedProgram(module, {n: self.signatures[n] for n in written}, patterns)
 
-
-def _by_name(kernels: Sequence[syntax.Kernel], problems: Problems) -> dict[str, syntax.Kernel]:
-    found: dict[str, syntax.Kernel] = {}
-    for kernel in kernels:
-        first = found.setdefault(kernel.name.text, kernel)
-        if first is not kernel:
-            problems.report(
-                f"kernel {kernel.name.text!r} stands twice; the first is on line "
-                f"{first.name.span.line}",
-                kernel.name.span,
-                "give one of them another name",
+    def _refuse_schedules(self) -> None:
+        for schedule in self.program.schedules:
+            self.problems.report(
+                "schedules of one's own are not available yet",
+                schedule.kernel.span,
+                "remove the block; every target schedules its kernels by itself",
             )
-    return found
+
+    def _written(self) -> dict[str, Written]:
+        """Kernels and funcs by name, in order of the text."""
+        bound = BoundNames(self.bindings)
+        functions = [
+            complete_snippet(each, bound) if each.snippet else each
+            for each in self.program.functions
+        ]
+        found: dict[str, Written] = {}
+        both: Sequence[Written] = [*self.program.kernels, *functions]
+        for each in sorted(both, key=lambda one: one.span):
+            first = found.setdefault(each.name.text, each)
+            if first is not each:
+                self.problems.report(
+                    f"kernel {each.name.text!r} stands twice; the first is on line "
+                    f"{first.name.span.line}",
+                    each.name.span,
+                    "give one of them another name",
+                )
+        return found
+
+    def _helpers(self, written: Mapping[str, Written]) -> dict[str, Written]:
+        """The kernels that only patterns define, where the text calls them."""
+        called = {callee.text for each in written.values() for callee in names_called(each)}
+        return {
+            name: function
+            for name, function in fused_functions(self.program.patterns).items()
+            if name in called and name not in written and name not in DECLARATIONS
+        }
+
+    def _import(self, written: Written) -> None:
+        name = written.name.text
+        body = Body(
+            self.signatures[name],
+            self.signatures,
+            self.functions,
+            self.problems,
+            self.tokens,
+            BoundNames(self.bindings),
+        )
+        if isinstance(written, syntax.Function):
+            body.in_notation = True
+            function = import_function(written, body)
+        else:
+            function = import_kernel(written, body)
+        self.functions[name] = function
+        self.signatures[name] = with_bound(self.signatures[name], body)
+        if function is not None:
+            function.location = location(Origin(next(self.tokens), written.name.span))
 
 
-def _count_returned(kernel: syntax.Kernel) -> int:
-    returns = (each for each in kernel.body if isinstance(each, syntax.Return))
+def _count_returned(written: Written) -> int:
+    if isinstance(written, syntax.Kernel):
+        return count_returned(written)
+    if written.results is not None:
+        return len(written.results)
+    returns = (node for node in syntax.walk(written.blocks) if isinstance(node, syntax.Return))
     return max((len(each.values) for each in returns), default=0)
-
-
-def _locate(
-    function: func.FuncOp | None, kernel: syntax.Kernel, tokens: itertools.count[int]
-) -> None:
-    if function is not None:
-        function.location = location(Origin(next(tokens), kernel.name.span))

@@ -36,8 +36,8 @@ def call_kernel(
     """
     if _passes_outputs(signature, call, body):
         return None
-    places = tuple(Place(p.name, p.default is None) for p in signature.inputs)
-    usage = f"{signature.name}({', '.join(_usage(p) for p in signature.inputs)})"
+    places = tuple(Place(p.name, p.default is None) for p in signature.passed)
+    usage = f"{signature.name}({', '.join(_usage(p) for p in signature.passed)})"
     if signature.name in DECLARATIONS and signature.span is not None:
         usage += f"; the kernel of line {signature.span.line} hides the op of that name"
     bound = bind(Callee(signature.name, places, usage), call, body.problems)
@@ -45,7 +45,7 @@ def call_kernel(
     if bound is None:
         return None
     arguments: list[SSAValue | None] = []
-    for parameter in signature.inputs:
+    for parameter in signature.passed:
         node = bound.get(parameter.name)
         if node is None and parameter.default is not None:
             default = body.add(ConstantOp(parameter.default, LiteralType()), call.span).result
@@ -58,6 +58,7 @@ def call_kernel(
     known = [argument for argument in arguments if argument is not None]
     if function is None or len(known) < len(arguments):
         return None
+    known.extend(body.bound_array(p.name) for p in signature.inputs if p.role == "bound")
     op = func.CallOp(signature.name, known, list(function.function_type.outputs))
     return tuple(body.add(op, call.span).results)
 
@@ -71,9 +72,9 @@ def _usage(parameter: ParameterDeclaration) -> str:
 def _passes_outputs(signature: KernelSignature, call: syntax.Call, body: Body) -> bool:
     """Report a call in C's manner, with the outputs as arguments."""
     outputs = {p.name for p in signature.parameters if p.role == "output"}
-    inputs = [p.name for p in signature.inputs]
+    inputs = [p.name for p in signature.passed]
     named = [a for a in call.arguments if a.keyword is not None and a.keyword.text in outputs]
-    all_given = len(call.arguments) == len(signature.parameters) > len(inputs)
+    all_given = len(call.arguments) == len(inputs) + len(outputs) > len(inputs)
     extra = [a for a in call.arguments[len(inputs) :] if a.keyword is None] if all_given else []
     for argument in (*named, *extra)[:1]:
         results = ", ".join(signature.output_names)

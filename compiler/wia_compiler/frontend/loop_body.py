@@ -61,6 +61,10 @@ class NestBody(Body):
             self.outer.values[name] = size
             self.values[name] = self._argument(size)
             self.fixed.add(name)
+        elif not self.outer.is_parameter(name):
+            bound = self.outer.bound.find(name)
+            if bound is not None and bound.sort == "array":
+                self.values[name] = self._argument(self.outer.bound_array(name))
 
     def _inside(self, value: SSAValue) -> SSAValue:
         """The value in the nest: numbers of the text are written again, the rest are arguments."""

@@ -93,7 +93,13 @@ class ElementsOutside:
 
 def _nest(body: Body, *roots: object) -> NestBody:
     nest = NestBody(
-        body.signature, body.signatures, body.functions, body.problems, body.tokens, outer=body
+        body.signature,
+        body.signatures,
+        body.functions,
+        body.problems,
+        body.tokens,
+        body.bound,
+        outer=body,
     )
     Region(nest.block)
     nest.elements = ElementReader(nest)

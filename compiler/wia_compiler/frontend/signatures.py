@@ -23,8 +23,10 @@ _FORMS = "tensor, tensor<1024, f32>, tensor<M, K, f32>, tensor<4x8xf32> or tenso
 _LARGEST_SIZE = 2**63 - 1
 
 
-def signature_of(kernel: syntax.Kernel, results: int, problems: Problems) -> KernelSignature:
-    """The signature of a kernel that returns ``results`` values; faults go to ``problems``."""
+def signature_of(
+    kernel: syntax.Kernel | syntax.Function, results: int, problems: Problems
+) -> KernelSignature:
+    """The signature of a kernel or func that returns ``results`` values; faults are reported."""
     seen: dict[str, syntax.Parameter] = {}
     declarations: list[ParameterDeclaration] = []
     for parameter in kernel.parameters:
@@ -38,7 +40,8 @@ def signature_of(kernel: syntax.Kernel, results: int, problems: Problems) -> Ker
             )
             continue
         seen[name.text] = parameter
-        _check_name(name, problems)
+        if isinstance(kernel, syntax.Kernel):
+            _check_name(name, problems)
         declarations.append(_declaration(parameter, problems))
     return KernelSignature(
         kernel.name.text, tuple(declarations), problems.source, results, kernel.name.span
