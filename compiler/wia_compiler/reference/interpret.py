@@ -17,6 +17,7 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from wia_compiler.base.dtypes import BOOL, DTYPES, DType
+from wia_compiler.dialects.loop import NestOp
 from wia_compiler.dialects.types import dtype_of, spec_of
 from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.literals import literal_dtype
@@ -29,6 +30,7 @@ from wia_compiler.dialects.wia.ops import (
     TensorOp,
     YieldOp,
 )
+from wia_compiler.reference.loops import run_loop_nest
 from wia_compiler.reference.meaning import evaluate
 from wia_compiler.reference.rounding import Array, dtype_of_array
 
@@ -133,6 +135,8 @@ class _Interpreter:
                 return [_declared(operands[0], op.declared_dtype)]
             case FusedOp():
                 return self._run(op.body, operands)
+            case NestOp():
+                return list(run_loop_nest(op, [_array(each, op.name) for each in operands]))
             case ConditionOp():
                 return [_condition(operands[0])]
             case CallOp():

@@ -18,7 +18,10 @@ from xdsl.dialects import func, memref, scf
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from wia_compiler.base.errors import OutOfRangeError
+from wia_compiler.dialects.location import spans_of
 from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.dialects.tile_check import CheckOp
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.dialects.tile_points import SCALAR_DIALECTS
 from wia_compiler.reference.rounding import Array
@@ -75,6 +78,8 @@ class _Nest:
                     self.values[op.res] = self._load(op, batch, active)
                 case memref.StoreOp():
                     self._store(op, batch, active)
+                case CheckOp():
+                    self._check(op, batch, active)
                 case scf.YieldOp() | scf.ConditionOp():
                     return [self._value(value, batch) for value in op.operands]
                 case func.ReturnOp():
@@ -153,6 +158,17 @@ class _Nest:
             live = _spread(active, batch)
             operands = [np.where(live, each, np.ones((), each.dtype)) for each in operands]
         self.values[op.results[0]] = apply(op, operands)
+
+    def _check(self, op: CheckOp, batch: tuple[int, ...], active: Array) -> None:
+        """Raise the error of the first iteration in which a check fails, if there is one."""
+        failed = _spread(active, batch) & ~self._value(op.condition, batch)
+        if not np.any(failed):
+            return
+        place = tuple(each[0] for each in np.nonzero(failed)) if failed.ndim else ()
+        values = [np.broadcast_to(self._value(each, batch), failed.shape) for each in op.indices]
+        index = tuple(int(each[place]) for each in values)
+        sizes = tuple(size.value.data for size in op.sizes)
+        raise OutOfRangeError(op.array.data, index, sizes, next(iter(spans_of(op)), None))
 
     def _places(
         self,
