@@ -5,7 +5,7 @@
 // CHECK: a condition is one bool, found tensor<3xf32>
 // CHECK: compare it with a number, e.g. x > 0
 // CHECK: a condition is one bool, found tensor<3xbool>
-// CHECK: reduce the bools to one
+// CHECK: a branch is taken once; for any of them: reduce_max(cast(…, i8)) > 0
 // CHECK: r is tensor<3xf32> on one way and tensor<4xf32> on another
 // CHECK: where branches meet, a name has one shape and one dtype
 func.func @k(%x: !wia.tensor, %y: !wia.tensor) -> !wia.tensor {

@@ -184,8 +184,14 @@ class _Inference:
 
     def _visit_condition(self, op: ConditionOp) -> None:
         """A branch is decided by one bool, of rank 0 from here on."""
-        value = self.literals.materialize(op.input, BOOL, "a condition")
-        self._note_materialized(value)
+        value: SSAValue | None = op.input
+        if value in self.literals:
+            number = value.owner.number if isinstance(value.owner, ConstantOp) else None
+            if not isinstance(number, bool):
+                hint = "write true or false, or compare something that is not a literal"
+                return self.fault(op, "a condition is made of literals alone", hint)
+            value = self.literals.materialize(value, BOOL, "a condition")
+            self._note_materialized(value)
         spec = self.specs.get(value) if value is not None else None
         if value is None or spec is None:
             return
@@ -193,7 +199,7 @@ class _Inference:
             hint = "compare it with a number, e.g. x > 0"
             return self.fault(op, f"a condition is one bool, found {spec}", hint)
         if spec.num_elements != 1:
-            hint = "a branch is taken once: reduce the bools to one, with reduce_max or reduce_min"
+            hint = "a branch is taken once; for any of them: reduce_max(cast(…, i8)) > 0"
             return self.fault(op, f"a condition is one bool, found {spec}", hint)
         if spec.rank:
             flat = make_op("reshape", [value], {"shape": ()}, location=op.location)
