@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from wia_compiler.backends.cpu.checks import checks_of
 from wia_compiler.backends.cpu.execute import CpuExecutable, load_executable
 from wia_compiler.backends.cpu.host import this_host
 from wia_compiler.backends.cpu.lower import workspace_bytes
+from wia_compiler.base.source import Source
 from wia_compiler.dialects.text import parse_ir
 from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.llvm.emit import emit_llvm
@@ -27,6 +29,7 @@ def load_module(module: ModuleOp, name: str, buffers: int, *, opt: int = 2) -> C
         text, host.triple, host.name, host.features, opt=opt, outputs=("assembly", "object")
     )
     metadata = {
+        "checks": checks_of(module, name, Source("")),
         "entry": f"wia.{name}",
         "buffers": buffers,
         "workspace_bytes": workspace_bytes(module),

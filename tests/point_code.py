@@ -17,6 +17,7 @@ from wia_compiler.reference.tile import run_tile_module
 from xdsl.dialects.builtin import ModuleOp
 
 Array = NDArray[Any]
+LAYOUTS = ("plain", "transposed", "negative", "broadcast")
 
 
 def nest(parameters: str, body: str) -> ModuleOp:
@@ -75,3 +76,14 @@ def check_both(
     for one, other in zip(*made, strict=True):
         np.testing.assert_array_equal(one, other)
     return made[0]
+
+
+def strided(array: Array, kind: str) -> Array:
+    """The same numbers in another layout of memory."""
+    if kind == "transposed":
+        return np.asfortranarray(array)
+    if kind == "negative":
+        return np.ascontiguousarray(array[::-1])[::-1]
+    if kind == "broadcast":
+        return np.broadcast_to(array[:1], array.shape)
+    return array

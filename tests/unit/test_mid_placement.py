@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from mid_building import kernel, lowered, sample, spec
-from point_code import check_kernel
+from point_code import LAYOUTS, check_kernel, strided
 from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.dialects.text import print_ir
 from wia_compiler.reference.tile import run_tile_module
@@ -11,18 +11,6 @@ from wia_compiler.reference.tile import run_tile_module
 SIZES = (0, 1, 3, 17, 127, 1000)
 
 
-def strided(array, kind):
-    """The same numbers in another layout of memory."""
-    if kind == "transposed":
-        return np.asfortranarray(array)
-    if kind == "negative":
-        return np.ascontiguousarray(array[::-1])[::-1]
-    if kind == "broadcast":
-        return np.broadcast_to(array[:1], array.shape)
-    return array
-
-
-LAYOUTS = ("plain", "transposed", "negative", "broadcast")
 CASES = {
     "slice": lambda ops, x: ops.slice(x, starts=(1, None), stops=(-1, None), steps=(1, 2)),
     "flip": lambda ops, x: ops.slice(x, starts=(None, None), steps=(-1, -2)),

@@ -34,6 +34,7 @@ from wia_compiler.passes.tile_rewrites import (
     tile_axis,
     tile_reduction,
 )
+from wia_compiler.passes.tile_rewrites.levels import is_folded
 
 MOST_SHARED = 1 << 13
 """Elements of a row that are kept rather than computed again: 64 KiB in f64, at home in L2."""
@@ -73,6 +74,8 @@ class SchedulePass:
         """What was done and its numbers; an empty text where nothing was."""
         if holds_point_code(nest):
             raise IllegalRewrite("its loops run as they are written: it holds more than leaves")
+        if any(is_folded(loop) for loop in loops_of(nest)):
+            return self._schedule_scan(nest)
         shared = share_values(nest, "register", MOST_SHARED)
         for leaf in leaves_of(nest):
             if leaf.kind.data in ("contract", "window"):
@@ -85,6 +88,20 @@ class SchedulePass:
                 "shared values": len(shared)
             }
         return "", Numbers()
+
+    def _schedule_scan(self, nest: func.FuncOp) -> tuple[str, Numbers]:
+        """A running fold: several columns at a time where memory is dense across them."""
+        across = [loop for loop in loops_of(nest) if not is_folded(loop)]
+        if not across:
+            return "", Numbers()
+        axis, extent = axis_of(across[-1]), across[-1].extent.value.data
+        leaves = [leaf for leaf in leaves_of(nest) if leaf.inputs]
+        along = [runs_along_lanes(leaf, axis) for leaf in leaves]
+        if extent == 1 or any(each is None or not any(each) for each in along):
+            return "", Numbers()
+        columns = min(extent, ROW_BYTES // max(element_bytes(each) for each in leaves))
+        tile_axis(nest, axis, columns)
+        return "a running fold down columns: vectors run across them", {"columns": columns}
 
     def _columns(self, nest: func.FuncOp, leaf: ComputeOp) -> tuple[str, int] | None:
         """The axis across the columns and how many at a time, if the fold reads along it."""

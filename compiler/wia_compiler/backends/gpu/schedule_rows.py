@@ -14,7 +14,8 @@ from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
 from wia_compiler.backends.gpu.stage_rows import stage_rows
 from wia_compiler.backends.gpu.tiling import Tile, kept_loops, tile_loops
 from wia_compiler.dialects.tile import ComputeOp, LeafLevel
-from wia_compiler.passes.tile_rewrites import axis_of, leaves_of, set_leaf_level
+from wia_compiler.passes.tile_rewrites import axis_of, leaves_of, loops_of, set_leaf_level
+from wia_compiler.passes.tile_rewrites.levels import is_folded
 
 TINY_ROW = 8
 """Rows up to this long leave most of a warp idle: a thread takes one."""
@@ -42,7 +43,8 @@ def schedule_rows(nest: FuncOp, architecture: Architecture) -> Choice:
     axes = [axis_of(loop) for loop in loops]
     rows, length = prod(sizes), max(_row_length(leaf) for leaf in folds)
     numbers = {"rows": rows, "row": length}
-    shareable = all(
+    runs_on = any(is_folded(loop) for loop in loops_of(nest))
+    shareable = not runs_on and all(
         identity_of(leaf, number) is not None
         for leaf in folds
         for number in range(len(leaf.outputs))

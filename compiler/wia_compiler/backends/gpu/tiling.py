@@ -18,6 +18,7 @@ from wia_compiler.passes.tile_rewrites import (
     split_loop,
     tile_axis,
 )
+from wia_compiler.passes.tile_rewrites.levels import is_folded
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,13 @@ class Tile:
 
 
 def kept_loops(nest: FuncOp) -> list[ForOp]:
-    """The chain of loops around everything else in a nest, from the outermost in."""
+    """The chain of loops around everything else in a nest, from the outermost in.
+
+    A loop that goes on with what its iterations before left (a running fold) is none of them.
+    """
     found: list[ForOp] = []
     body = nest.body.block
-    while isinstance(body.first_op, ForOp):
+    while isinstance(body.first_op, ForOp) and not is_folded(body.first_op):
         found.append(body.first_op)
         body = body.first_op.body.block
     return found
@@ -62,6 +66,8 @@ def tile_loops(
     for axis in reversed(split):
         _sink(find_loop(nest, f"{axis}.1"))
     for loop in loops_of(nest):
+        if is_folded(loop):
+            continue
         is_inner = loop.axis.data in {f"{axis}.1" for axis in split}
         set_level(loop, inner if is_inner else "grid")
 

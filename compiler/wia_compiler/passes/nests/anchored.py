@@ -36,10 +36,14 @@ from wia_compiler.passes.nests.refusal import NotOneNest
 
 
 class AnchoredNest:
-    """A nest under construction around anchors; ``axes`` are those of the anchors' domain."""
+    """A nest under construction around anchors; ``axes`` are those of the anchors' domain.
 
-    def __init__(self, group: Group, axes: Sequence[Axis]):
+    ``part`` is how many elements of its anchors' results it computes, and how many there are.
+    """
+
+    def __init__(self, group: Group, axes: Sequence[Axis], *, part: tuple[int, int] = (1, 1)):
         self.group = group
+        self.part = part
         self.plan = NestPlan(list(axes), [])
         self.reader = Reader(group, self.plan.sizes)
 
@@ -109,7 +113,7 @@ class AnchoredNest:
                 others.append(result)
         self.reader.sizes = self.plan.sizes
         for index, results in leaves.items():
-            inner = sorted(self._axes_of(index) - set(self.plan.kept))
+            inner = sorted(self._axes_of(index) - set(self.plan.kept + self.plan.ordered))
             reading = self.read([(result.value, index) for result in results])
             outputs = [Access(result.target, index) for result in results]
             self.plan.leaves.append(map_leaf(reading, outputs, inner))
@@ -142,7 +146,9 @@ class AnchoredNest:
         index = self._filled(partial, shape)
         used = self._axes_of(index)
         points = math.prod(self.plan.axes[axis].size for axis in used)
-        if points != math.prod(shape) or not used.issuperset(self.plan.kept):
+        own, whole = self.part
+        missing = set(self.plan.kept + self.plan.ordered) - used
+        if points * whole != math.prod(shape) * own or missing:
             raise NotOneNest("a result takes a value of one row to elements of several rows")
         return index
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.passes.nests.anchored import anchors_of
 from wia_compiler.passes.nests.contraction import plan_contraction
 from wia_compiler.passes.nests.elementwise import plan_elementwise
 from wia_compiler.passes.nests.merge import merge_axes
+from wia_compiler.passes.nests.movement import kind_of
 from wia_compiler.passes.nests.plan import Group, NestPlan, Result, fresh_name
 from wia_compiler.passes.nests.refusal import NotOneNest
-from wia_compiler.passes.nests.rows import plan_rows
+from wia_compiler.passes.nests.rows import EXTREMES, plan_rows
+from wia_compiler.passes.nests.scans import plan_scan
+from wia_compiler.passes.nests.windows import plan_windows
 
 
 def plan_group(group: Group) -> list[NestPlan]:
@@ -27,15 +31,27 @@ def plan_group(group: Group) -> list[NestPlan]:
     if not anchors:
         return _elementwise_plans(group, results)
     live = Group(group.name, group.ops, group.arrays, group.numbers, results)
-    if all(op.declaration.family == "reduction" for op in anchors):
-        plan, others = plan_rows(live)
-        plan = _renamed(merge_axes(plan))
-    elif len(anchors) == 1:
-        plan, others = plan_contraction(live)
-        plan = merge_axes(plan)
-    else:
+    plans, others = _anchored_plans(live, anchors)
+    return [*plans, *_elementwise_plans(group, others)]
+
+
+def _anchored_plans(
+    group: Group, anchors: Sequence[TensorOp]
+) -> tuple[list[NestPlan], list[Result]]:
+    """The nests of a group with reductions or contractions, and the results without either."""
+    if all(op.declaration.access == "rows" or kind_of(op) in EXTREMES for op in anchors):
+        plan, others = plan_rows(group)
+        return [_renamed(merge_axes(plan))], others
+    if len(anchors) > 1:
         raise NotOneNest("one nest holds reductions or one contraction, not both")
-    return [plan, *_elementwise_plans(group, others)]
+    if anchors[0].declaration.family == "contraction":
+        plan, others = plan_contraction(group)
+        return [merge_axes(plan)], others
+    if kind_of(anchors[0]) == "reduce_window":
+        plans, others = plan_windows(group)
+        return [merge_axes(plan) for plan in plans], others
+    plan, others = plan_scan(group)
+    return [_renamed(merge_axes(plan))], others
 
 
 def _elementwise_plans(group: Group, results: Sequence[Result]) -> list[NestPlan]:

@@ -139,6 +139,7 @@ def _moved_leaf(
         leaf.ops,
         [(bound.replace_dims_and_symbols(dims, ()), limit) for bound, limit in leaf.bounds],
         leaf.tables,
+        leaf.is_ordered,
     )
 
 

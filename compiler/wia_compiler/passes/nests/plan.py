@@ -16,12 +16,15 @@ from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
 from wia_compiler.passes.nests.movement import Index
 from wia_compiler.passes.nests.views import View
 
-AxisRole = Literal["kept", "inner"]
+AxisRole = Literal["kept", "inner", "ordered"]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of a nest: ``kept`` ones have a loop, ``inner`` ones live in leaves alone."""
+    """One axis of a nest: ``kept`` ones have a loop, ``inner`` ones live in leaves alone.
+
+    An ``ordered`` one has a loop inside those of the kept axes, which runs in order.
+    """
 
     name: str
     size: int
@@ -60,7 +63,8 @@ class LeafPlan:
     """One leaf: ``inner`` are its axes beside the kept ones, ``reduce`` those of them it folds.
 
     Only points with ``0 <= expression < limit`` for every pair of ``bounds`` take part. ``tables``
-    holds the array of each lookup in its body.
+    holds the array of each lookup in its body. An ordered leaf stands in the ordered axis's loop,
+    after all leaves that are not.
     """
 
     kind: LeafKind
@@ -72,6 +76,7 @@ class LeafPlan:
     ops: Sequence[Operation]
     bounds: Sequence[tuple[AffineExpr, int]] = ()
     tables: Mapping[LookupOp, View] = field(default_factory=dict[LookupOp, View])
+    is_ordered: bool = False
 
 
 @dataclass
@@ -91,6 +96,11 @@ class NestPlan:
     def kept(self) -> list[int]:
         """Positions of the axes that have a loop."""
         return [n for n, axis in enumerate(self.axes) if axis.role == "kept"]
+
+    @property
+    def ordered(self) -> list[int]:
+        """Positions of the axes whose loop stands inside the others and runs in order."""
+        return [n for n, axis in enumerate(self.axes) if axis.role == "ordered"]
 
 
 @dataclass(frozen=True)

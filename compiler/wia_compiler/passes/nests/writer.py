@@ -52,11 +52,17 @@ class NestWriter:
             self.values[array] = argument
         for positions in self._positions():
             self._add(block, positions, self.location)
-        inside = self._loops(block)
+        inside = self._loops(block, self.kept)
         for register in self.plan.registers:
             self._allocate(register, inside)
         for leaf in self.plan.leaves:
-            self._add(inside, self._leaf(leaf), merge_locations(leaf.ops))
+            if not leaf.is_ordered:
+                self._add(inside, self._leaf(leaf, self.kept), merge_locations(leaf.ops))
+        ordered = [leaf for leaf in self.plan.leaves if leaf.is_ordered]
+        inside = self._loops(inside, self.plan.ordered) if ordered else inside
+        for leaf in ordered:
+            walked = [*self.kept, *self.plan.ordered]
+            self._add(inside, self._leaf(leaf, walked), merge_locations(leaf.ops))
         self._add(block, func.ReturnOp(), self.location)
         type = FunctionType.from_lists([array.type for array in arrays], [])
         made = func.FuncOp(name, type, Region(block))
@@ -78,9 +84,9 @@ class NestWriter:
         op.location = location
         block.add_op(op)
 
-    def _loops(self, block: Block) -> Block:
-        """Loops over the kept axes; the body of the innermost."""
-        for axis in self.kept:
+    def _loops(self, block: Block, axes: Sequence[int]) -> Block:
+        """Loops over axes; the body of the innermost."""
+        for axis in axes:
             loop = ForOp(f"{self.plan.axes[axis].name}.0", self.plan.axes[axis].size)
             self._add(block, loop, self.location)
             self.ivs.append(loop.induction_variable)
@@ -96,36 +102,35 @@ class NestWriter:
         self._add(block, op, register.op.location)
         self.values[register] = op.memref
 
-    def _leaf(self, leaf: LeafPlan) -> ComputeOp:
-        axes = [*self.kept, *leaf.inner]
+    def _leaf(self, leaf: LeafPlan, walked: Sequence[int]) -> ComputeOp:
+        """A leaf inside of loops over the axes ``walked``."""
+        axes = [*walked, *leaf.inner]
         names = self.plan.axes
         dims = [AffineExpr.constant(0)] * len(names)
         for place, axis in enumerate(axes):
             own = AffineExpr.dimension(place)
-            dims[axis] = AffineExpr.symbol(place) + own if place < len(self.kept) else own
+            dims[axis] = AffineExpr.symbol(place) + own if place < len(walked) else own
         accesses = [*leaf.inputs, *leaf.outputs]
         for lookup, table in leaf.tables.items():
             lookup.operands[0] = self.values[table]
         bounds = [each.replace_dims_and_symbols(dims, ()) for each, _ in leaf.bounds]
         return ComputeOp(
             leaf.kind,
-            axes=[
-                (names[axis].name, 1 if axis in self.kept else names[axis].size) for axis in axes
-            ],
+            axes=[(names[axis].name, 1 if axis in walked else names[axis].size) for axis in axes],
             reduce_axes=[names[axis].name for axis in leaf.reduce],
-            ivs=self.ivs,
+            ivs=self.ivs[: len(walked)],
             inputs=[self.values[access.buffer] for access in leaf.inputs],
             outputs=[self.values[access.buffer] for access in leaf.outputs],
-            maps=[self._map(access, len(axes), dims) for access in accesses],
-            bounds=AffineMap(len(axes), len(self.ivs), tuple(bounds)),
+            maps=[self._map(access, (len(axes), len(walked)), dims) for access in accesses],
+            bounds=AffineMap(len(axes), len(walked), tuple(bounds)),
             limits=[limit for _, limit in leaf.bounds],
             padded=[access.padded for access in leaf.inputs],
             body=leaf.body,
         )
 
-    def _map(self, access: Access, rank: int, dims: Sequence[AffineExpr]) -> AffineMap:
+    def _map(self, access: Access, rank: tuple[int, int], dims: Sequence[AffineExpr]) -> AffineMap:
         if isinstance(access.buffer, Register):
             own = tuple(AffineExpr.dimension(place) for place in range(len(self.kept)))
-            return AffineMap(rank, len(self.ivs), own)
+            return AffineMap(*rank, own)
         results = tuple(e.replace_dims_and_symbols(dims, ()) for e in access.index)
-        return AffineMap(rank, len(self.ivs), results)
+        return AffineMap(*rank, results)
