@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from wia_compiler.runtime.doctor import doctor
     from wia_compiler.runtime.kernel import Kernel
     from wia_compiler.runtime.program import Program, compile
+    from wia_compiler.runtime.python_kernel import kernel
     from wia_compiler.runtime.reference_call import reference
     from wia_compiler.runtime.specs import Spec, spec
     from wia_compiler.runtime.targets import targets
@@ -43,6 +44,7 @@ _LAZY = {
     "cache": "cache",
     "compile": "program",
     "doctor": "doctor",
+    "kernel": "python_kernel",
     "reference": "reference_call",
     "spec": "specs",
     "targets": "targets",
@@ -62,6 +64,7 @@ __all__ = [
     "cache",
     "compile",
     "doctor",
+    "kernel",
     "reference",
     "spec",
     "targets",

@@ -158,6 +158,7 @@ def kernel_units(
             language,
             bindings,
             numbers,
+            tree,
         )
     return units
 

@@ -22,6 +22,7 @@ from wia_compiler.runtime.cache_key import ArgumentKey, CacheKey, KernelText, ve
 from wia_compiler.runtime.disk_cache import DiskCache
 
 if TYPE_CHECKING:
+    from wia_compiler.frontend import syntax
     from wia_compiler.frontend.import_dsl import ImportedProgram
     from wia_compiler.passes.pipeline import Compiled
 
@@ -56,7 +57,7 @@ class KernelUnit:
 
     ``texts`` holds the kernel and those it calls, as written in ``language``. ``bindings`` are the
     values of free names: arrays are looked up there at each call, ``numbers`` are what the text
-    took from there for good.
+    took from there for good. ``tree`` is the program as written, for kernels that call this one.
     """
 
     program: ImportedProgram
@@ -65,6 +66,7 @@ class KernelUnit:
     language: str = "wia"
     bindings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     numbers: tuple[BoundNumber, ...] = ()
+    tree: syntax.Program | None = None
 
 
 @dataclass(frozen=True)
