@@ -11,11 +11,12 @@ from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import AnyTensorType, ConstantOp, LiteralType
 
 
-def inline_constants(nest: NestOp) -> None:
+def inline_constants(nest: NestOp) -> list[ConstantOp]:
     """Write scalar constants that come from outside inside the nest instead, and drop operands
-    that the nest does not read: ranges of indices are then plain in its text.
+    that the nest does not read: ranges of indices are then plain in its text. The constants made.
     """
     block = nest.body.block
+    made: list[ConstantOp] = []
     dropped: list[int] = []
     written = nest.written
     for position, (argument, outer) in enumerate(zip(block.args, nest.arguments, strict=True)):
@@ -29,16 +30,18 @@ def inline_constants(nest: NestOp) -> None:
             block.insert_op_before(copy, block.first_op)
             copy.result.name_hint = argument.name_hint
             argument.replace_all_uses_with(copy.result)
+            made.append(copy)
         if argument.first_use is None:
             dropped.append(position)
     if not dropped:
-        return
+        return made
     for position in reversed(dropped):
         block.erase_arg(block.args[position])
     kept = [each for n, each in enumerate(nest.arguments) if n not in dropped]
     shifted = [each - sum(gone < each for gone in dropped) for each in written]
     nest.operands = kept
     nest.properties["writes"] = ArrayAttr([IntegerAttr(each, i64) for each in shifted])
+    return made
 
 
 def declared_rank(array: SSAValue, nest: NestOp) -> int | None:

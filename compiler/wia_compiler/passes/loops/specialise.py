@@ -12,7 +12,7 @@ from wia_compiler.dialects.loop_arrays import LocalOp, OutputOp
 from wia_compiler.dialects.loop_control import ForOp, IfOp, WhileOp
 from wia_compiler.dialects.loop_elements import ConditionOp, LoadOp, StoreOp, YieldOp
 from wia_compiler.dialects.loop_types import Known, NestTypes, OpenNumber
-from wia_compiler.dialects.types import TensorSpec
+from wia_compiler.dialects.types import TensorSpec, spec_of
 from wia_compiler.dialects.wia.ops import DeclareOp, TensorOp
 from wia_compiler.passes.loops.access_ranges import check_accesses
 from wia_compiler.passes.loops.inference import Inference
@@ -55,7 +55,9 @@ class _Specialisation:
     def run(self) -> None:
         """Type the nest from its operands inwards."""
         before = len(self.inference.faults)
-        inline_constants(self.nest)
+        for constant in inline_constants(self.nest):
+            spec = spec_of(constant.result.type, constant.result.name_hint or "")
+            self.inference.specs[constant.result] = spec
         operands = [self._operand(value) for value in self.nest.arguments]
         for known, value in zip(operands, self.nest.arguments, strict=True):
             if known is None and not isinstance(value.owner, OutputOp):
