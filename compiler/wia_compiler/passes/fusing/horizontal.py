@@ -52,41 +52,49 @@ class Horizontal:
             self._merge_into(left.setdefault(kernels[each].role, []), kernels[each])
 
     def _merge_into(self, left: list[Group], group: Group) -> None:
-        """Merge a kernel into one of those, the nearest first, or add it to them."""
+        """Merge a kernel into the one of those that saves most, else add it to them."""
+        best: tuple[Group, Group, Estimate] | None = None
         for other in reversed(left[-_NEIGHBOURS:]):
-            if not _is_candidate(other, group):
+            if other.role != group.role or other.role not in ("elementwise", "rows"):
                 continue
             if leads_to(other, group, self.groups) or leads_to(group, other, self.groups):
                 continue
-            merged = self._merged(other, group)
-            if merged is not None:
-                left[left.index(other)] = merged
-                return
-        left.append(group)
+            joint = self._joint(other, group)
+            if joint is not None and (best is None or joint[1].benefit > best[2].benefit):
+                best = (other, *joint)
+        if best is None:
+            left.append(group)
+            return
+        other, merged, numbers = best
+        self._record(other, group, numbers)
+        left[left.index(other)] = merged
+        for op in merged.members:
+            self.groups[op] = merged
 
-    def _merged(self, one: Group, other: Group) -> Group | None:
-        """The joint kernel, where there may be one and it pays; recorded either way."""
-        sinks = sorted((*one.sinks, *other.sinks), key=self.order.__getitem__, reverse=True)
-        named = [sorted(each.sinks, key=self.order.__getitem__) for each in (one, other)]
+    def _joint(self, one: Group, other: Group) -> tuple[Group, Estimate] | None:
+        """The joint kernel and its numbers, where there may be one and it pays; else recorded."""
         refusal = _refusal(one, other)
         if refusal is not None:
             row = {**refusal.numbers, **unless([refusal.unless])}
-            self.report.horizontal(named, False, refusal.reason, row)
+            self.report.horizontal(self._sinks(one, other), False, refusal.reason, row)
             return None
+        sinks = sorted((*one.sinks, *other.sinks), key=self.order.__getitem__, reverse=True)
         merged = one.merged(other, tuple(sinks), self.order)
         numbers = self._estimate(one, other, merged)
-        if not numbers.taken:
-            row = {**numbers_of(numbers, []), **unless(numbers.conditions)}
-            self.report.horizontal(named, False, refused_reason(numbers), row)
-            return None
-        shared = _shared(one, other)
-        names = ", ".join(value.name_hint or "a value" for value in shared)
-        how = f"both read {names}" if shared else "both run over the same points"
-        reason = f"{how}: {saving_text(numbers)}"
-        self.report.horizontal(named, True, reason, numbers_of(numbers, []))
-        for op in merged.members:
-            self.groups[op] = merged
-        return merged
+        if numbers.taken:
+            return merged, numbers
+        self._record(one, other, numbers)
+        return None
+
+    def _record(self, one: Group, other: Group, numbers: Estimate) -> None:
+        row = {**numbers_of(numbers, []), **unless(numbers.conditions)}
+        names = ", ".join(value.name_hint or "a value" for value in _shared(one, other))
+        how = f"both read {names}" if names else "both run over the same points"
+        reason = f"{how}: {saving_text(numbers)}" if numbers.taken else refused_reason(numbers)
+        self.report.horizontal(self._sinks(one, other), numbers.taken, reason, row)
+
+    def _sinks(self, *groups: Group) -> list[list[TensorOp]]:
+        return [sorted(group.sinks, key=self.order.__getitem__) for group in groups]
 
     def _estimate(self, one: Group, other: Group, merged: Group) -> Estimate:
         more = merged.demand.words - max(one.demand.words, other.demand.words)
@@ -97,11 +105,6 @@ class Horizontal:
             launch_cost_bytes=self.facts.launch_cost_bytes,
             risked_bytes=2 * 4 * max(more, 0) * math.prod(merged.domain),
         )
-
-
-def _is_candidate(one: Group, other: Group) -> bool:
-    """Whether merging two kernels is worth a thought: of one kind, and not mere index maps."""
-    return one.role == other.role and one.role in ("elementwise", "rows")
 
 
 def _refusal(one: Group, other: Group) -> Refusal | None:
