@@ -85,9 +85,11 @@ class Body:
         if not self.blocks:
             self.blocks.append(self.block)
 
-    def start_block(self, names: Sequence[str] = ()) -> Block:
+    def start_block(self, label: str, names: Sequence[str] = ()) -> Block:
         """A new block that takes a value for each name; ops go there from now on."""
         block = Block(arg_types=[AnyTensorType()] * len(names))
+        if Block.is_valid_name(label):
+            block.name_hint = label
         for argument, name in zip(block.args, names, strict=True):
             give_name(argument, name)
         self.blocks.append(block)

@@ -25,6 +25,8 @@ OP_PREFIX = "tensor."
 """How the IR notation spells an op, whatever kernels there are: ``tensor.matmul``."""
 KERNEL_PREFIX = "@"
 """How the IR notation spells a kernel or func, whatever ops there are: ``call @f(%x)``."""
+CONSTANT = "tensor.constant"
+"""How the IR notation spells a number of the text: ``tensor.constant 1.5``."""
 _FUSED = "fused"
 """How the names of kernels begin that only the rewrite of a pattern knows."""
 
@@ -45,6 +47,8 @@ def call_values(call: syntax.Call, body: Body, evaluate: Evaluate) -> tuple[SSAV
     name = callee.text
     if name.startswith(KERNEL_PREFIX):
         return _call_by_symbol(name.removeprefix(KERNEL_PREFIX), call, body, evaluate)
+    if name == CONSTANT:
+        return _constant(call, body, evaluate)
     dotted = name.startswith(OP_PREFIX)
     name = name.removeprefix(OP_PREFIX)
     operation = DECLARATIONS.get(ALIASES.get(name, name))
@@ -62,6 +66,15 @@ def call_values(call: syntax.Call, body: Body, evaluate: Evaluate) -> tuple[SSAV
         return _fuse_match(name, call, body, evaluate)
     body.report(*_unknown(callee, body))
     return None
+
+
+def _constant(call: syntax.Call, body: Body, evaluate: Evaluate) -> tuple[SSAValue, ...] | None:
+    nodes = [argument.value for argument in call.arguments]
+    if len(nodes) != 1 or not isinstance(nodes[0], syntax.Number | syntax.Boolean):
+        body.report(f"{CONSTANT} is one number", call.span, f"write {CONSTANT} 1.5")
+        return None
+    value = evaluate(nodes[0])
+    return None if value is None else (value,)
 
 
 def _rename(operation: OpDeclaration | None) -> str | None:

@@ -1,4 +1,8 @@
-"""High-level functions in the notation that WIA-AI-011 prints in section 5.1.1."""
+"""High-level functions in the notation that WIA-AI-011 prints in sections 5.1.1 and 5.2.1.
+
+What is printed of tensor ops and branches parses back to the same function (``func @name`` in
+grammar.lark); loops over elements are shown by their name alone.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,12 @@ from typing import cast
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.cf import BranchOp, ConditionalBranchOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from wia_compiler.base.signature import DeclaredType
 from wia_compiler.dialects.types import Value, dtype_of, spec_of
+from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.ops import (
     AnyTensorType,
     ConstantOp,
@@ -18,6 +25,7 @@ from wia_compiler.dialects.wia.ops import (
     LiteralType,
     TensorOp,
 )
+from wia_compiler.dialects.wia.size import SizeOp
 
 _INDENT = "    "
 _COLUMNS = 57
@@ -27,15 +35,17 @@ _COLUMNS = 57
 def chapter_text(function: func.FuncOp) -> str:
     """A function as ``func @name(%A: tensor, …) -> tensor { %C = tensor.matmul %A, %B : … }``.
 
-    Before specialisation every array is ``tensor``, after it ``tensor<4x8xf32>``. Declared types
-    are checks, not values, and are not shown.
+    Before specialisation an array is ``tensor``, or has the type that the text declares, after it
+    ``tensor<4x8xf32>``.
     """
     names = _Names(function)
-    block = function.body.block
-    arguments = [f"%{names[each]}: {_type(each.type)}" for each in block.args]
-    lines = [f"func @{function.sym_name.data}({_parameters(arguments)}){_results(function)} {{"]
-    for op in block.ops:
-        if not isinstance(op, DeclareOp):
+    blocks = list(function.body.blocks)
+    arguments = [f"%{names[each]}: {_type(each)}" for each in blocks[0].args]
+    lines = [f"func @{function.sym_name.data}({_parameters(arguments)}){_results(blocks)} {{"]
+    for block in blocks:
+        if block is not blocks[0]:
+            lines.extend(["", f"{_label(block, names)}:"])
+        for op in block.ops:
             lines.extend(_INDENT + line for line in _op_lines(op, names))
     return "\n".join([*lines, "}"])
 
@@ -47,29 +57,53 @@ def _parameters(arguments: Sequence[str]) -> str:
     return f"\n{rows}\n"
 
 
-def _results(function: func.FuncOp) -> str:
-    types = [_type(each) for each in function.function_type.outputs.data]
-    return f" -> {_list(types)}" if types else ""
+def _results(blocks: Sequence[Block]) -> str:
+    for block in blocks:
+        if isinstance(block.last_op, func.ReturnOp):
+            types = [_type(each) for each in block.last_op.operands]
+            return f" -> {_list(types)}" if types else ""
+    return ""
+
+
+def _label(block: Block, names: _Names) -> str:
+    taken = ", ".join(f"%{names[each]}: {_type(each)}" for each in block.args)
+    return f"^{names.labels[block]}{f'({taken})' if taken else ''}"
 
 
 def _op_lines(op: Operation, names: _Names) -> list[str]:
     operands = ", ".join(f"%{names[value]}" for value in op.operands)
     match op:
+        case DeclareOp() | ConditionOp():
+            return []
         case func.ReturnOp():
             return [f"return {operands}".rstrip()]
+        case BranchOp():
+            return [f"br {_target(op.successor, op.arguments, names)}"]
+        case ConditionalBranchOp():
+            first = _target(op.then_block, op.then_arguments, names)
+            second = _target(op.else_block, op.else_arguments, names)
+            return [f"cond_br %{names[op.cond]}, {first}, {second}"]
         case ConstantOp():
             value = str(op.number).lower()
-            return [f"{_left(op, names)}tensor.constant {value} : {_type(op.result.type)}"]
+            return [f"{_left(op, names)}tensor.constant {value} : {_type(op.result)}"]
+        case SizeOp():
+            return [f"{_left(op, names)}{op.size.data}"]
         case FusedOp():
             head = f"{_left(op, names)}{op.kernel_name.data}({operands}) : "
         case func.CallOp():
             head = f"{_left(op, names)}call @{op.callee.string_value()}({operands}) : "
         case TensorOp():
             name = op.name.removeprefix("wia.")
-            head = f"{_left(op, names)}tensor.{name} {operands}{_attributes(op)} : "
+            shown = f"{_operands(op, names)}{_attributes(op)}".lstrip()
+            head = f"{_left(op, names)}tensor.{name} {shown} : "
         case _:
             head = f"{_left(op, names)}{op.name} {operands} : "
     return _typed(head, op)
+
+
+def _target(block: Block, passed: Sequence[SSAValue], names: _Names) -> str:
+    given = ", ".join(f"%{names[value]}" for value in passed)
+    return f"^{names.labels[block]}{f'({given})' if given else ''}"
 
 
 def _left(op: Operation, names: _Names) -> str:
@@ -77,10 +111,20 @@ def _left(op: Operation, names: _Names) -> str:
     return f"{results} = " if results else ""
 
 
+def _operands(op: TensorOp, names: _Names) -> str:
+    """Operands in order; behind an optional one that was left out they are named."""
+    expected = [p.name for p in op.declaration.tensor_parameters if p.kind != "tensors"]
+    shown: list[str] = []
+    for place, (name, value) in enumerate(zip(op.given, op.arguments, strict=True)):
+        in_order = name not in expected or expected[place : place + 1] == [name]
+        shown.append(f"%{names[value]}" if in_order else f"{name} = %{names[value]}")
+    return ", ".join(shown)
+
+
 def _typed(head: str, op: Operation) -> list[str]:
     """The op with its types; the arrow goes under the parenthesis where the line is long."""
-    taken = f"({', '.join(_type(value.type) for value in op.operands)})"
-    given = f"-> {_list([_type(value.type) for value in op.results])}"
+    taken = f"({', '.join(_type(value) for value in op.operands)})"
+    given = f"-> {_list([_type(value) for value in op.results])}"
     whole = f"{head}{taken} {given}"
     if len(_INDENT) + len(whole) <= _COLUMNS:
         return [whole]
@@ -107,12 +151,24 @@ def _list(types: Sequence[str]) -> str:
     return types[0] if len(types) == 1 else f"({', '.join(types)})"
 
 
-def _type(attribute: Attribute) -> str:
+def _type(value: SSAValue) -> str:
+    attribute: Attribute = value.type
     if isinstance(attribute, AnyTensorType | LiteralType):
-        return "tensor"
+        return _declared(value)
     if isinstance(attribute, TensorType):
         return str(spec_of(cast(Attribute, attribute)))
     return str(dtype_of(attribute))
+
+
+def _declared(value: SSAValue) -> str:
+    """The type that the text declares for a value whose shape is not known yet."""
+    owner = value.owner
+    users = (use.operation for use in value.uses)
+    checks = [owner] if isinstance(owner, DeclareOp) else users
+    for op in checks:
+        if isinstance(op, DeclareOp):
+            return str(DeclaredType(op.declared_dims, op.declared_dtype))
+    return "tensor"
 
 
 class _Names:
@@ -122,18 +178,30 @@ class _Names:
         self._names: dict[SSAValue, str] = {}
         self._taken: set[str] = set()
         self._next = 0
-        block = function.body.block
-        made = (op.results for op in block.ops if not isinstance(op, DeclareOp))
-        for value in (*block.args, *(value for results in made for value in results)):
-            self._names[value] = self._fresh(value)
+        self.labels: dict[Block, str] = {}
+        for number, block in enumerate(function.body.blocks):
+            self.labels[block] = self._label(block, number)
+            for value in block.args:
+                self._names[value] = self._fresh(value)
+            for op in block.ops:
+                for value in () if isinstance(op, DeclareOp | ConditionOp) else op.results:
+                    self._names[value] = self._fresh(value)
 
     def __getitem__(self, value: SSAValue) -> str:
-        while isinstance(value.owner, DeclareOp):
+        while isinstance(value.owner, DeclareOp | ConditionOp):
             value = value.owner.input
         return self._names[value]
 
+    def _label(self, block: Block, number: int) -> str:
+        hint = block.name_hint or f"bb{number}"
+        name, count = hint, 0
+        while name in self.labels.values():
+            count += 1
+            name = f"{hint}_{count}"
+        return name
+
     def _fresh(self, value: SSAValue) -> str:
-        hint = value.name_hint
+        hint = value.name_hint or self._declared_hint(value)
         if hint is None:
             name = str(self._next)
             self._next += 1
@@ -144,3 +212,10 @@ class _Names:
             name = f"{hint}_{count}"
         self._taken.add(name)
         return name
+
+    def _declared_hint(self, value: SSAValue) -> str | None:
+        """What a value without a name of its own is called once it has its declared type."""
+        for use in value.uses:
+            if isinstance(use.operation, DeclareOp) and use.operation.result.name_hint is not None:
+                return use.operation.result.name_hint
+        return None

@@ -51,16 +51,16 @@ def import_if(node: syntax.If, body: Body, run: Run) -> bool:
     """``if c { … } else { … }``; whether control comes to what follows."""
     condition = condition_of(node.condition, body)
     start = _Way(body.block, body.values, body.unset)
-    first = _branch(node.body, start, body, run)
+    first = _branch("then", node.body, start, body, run)
     if node.otherwise:
-        second = _branch(node.otherwise, start, body, run)
+        second = _branch("else", node.otherwise, start, body, run)
         ways = [way for way in (first[1], second[1]) if way is not None]
         _split(start, condition, first[0], second[0], node.keyword, body)
         if not ways:
             return False
         _join(ways, f"the if of line {node.keyword.line}", node.keyword, body)
         return True
-    after = body.start_block()
+    after = body.start_block("else")
     if first[1] is None:
         _split(start, condition, first[0], after, node.keyword, body)
         _go_on(_Way(after, start.values, start.unset), body)
@@ -73,10 +73,14 @@ def import_if(node: syntax.If, body: Body, run: Run) -> bool:
 
 
 def _branch(
-    statements: Sequence[syntax.Statement], start: _Way, body: Body, run: Run
+    label: str,
+    statements: Sequence[syntax.Statement],
+    start: _Way,
+    body: Body,
+    run: Run,
 ) -> tuple[Block, _Way | None]:
     """One branch: its first block, and its end where control comes to it."""
-    block = body.start_block()
+    block = body.start_block(label)
     body.values, body.unset = dict(start.values), dict(start.unset)
     with block_of_statements(body):
         reached = run(statements, body)
@@ -120,7 +124,7 @@ def _join(ways: Sequence[_Way], where: str, span: Span, body: Body) -> None:
             values[name] = found[0]
         else:
             passed.append(name)
-    block = body.start_block(passed)
+    block = body.start_block("join", passed)
     for name, argument in zip(passed, block.args, strict=True):
         values[name] = argument
     for way in ways:
@@ -244,7 +248,7 @@ def _loop(
     entry = _Way(body.block, body.values, body.unset)
     carried = [name for name in names_set(statements) if entry.values.get(name) is not None]
     own = [] if variable is None else [variable[0]]
-    test = body.start_block([*own, *carried])
+    test = body.start_block("test", [*own, *carried])
     body.values = {**entry.values, **dict(zip([*own, *carried], test.args, strict=True))}
     body.unset = dict(entry.unset)
     starts = [entry.values[name] for name in carried]
@@ -256,7 +260,7 @@ def _loop(
         body.values[variable[0]] = None
     decided = condition(body.values[own[0]] if own else None)
     before = _Way(body.block, body.values, body.unset)
-    inside = body.start_block()
+    inside = body.start_block("body")
     body.values, body.unset = dict(before.values), dict(before.unset)
     with block_of_statements(body):
         reached = run(statements, body)
@@ -269,7 +273,7 @@ def _loop(
         body.add(BranchOp(test, *back), span)
     new = {name: None for name in (*body.values, *body.unset) if name not in before.values}
     poisoned = [name for name, value in body.values.items() if value is None]
-    after = body.start_block()
+    after = body.start_block("done")
     if decided is not None:
         body.add_to(before.block, ConditionalBranchOp(decided, inside, [], after, []), span)
     body.block = after

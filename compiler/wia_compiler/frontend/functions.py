@@ -67,7 +67,7 @@ def finish(body: Body, span: Span) -> func.FuncOp:
         span = body.exits[0].span if not outputs else span
     else:
         names = body.signature.output_names if outputs else _names_of_results(body)
-        last = body.start_block(names)
+        last = body.start_block("exit", names)
         for leaving in body.exits:
             body.add_to(leaving.block, BranchOp(last, *leaving.results), leaving.span)
         results = last.args

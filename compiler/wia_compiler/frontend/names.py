@@ -23,22 +23,37 @@ def name_value(node: syntax.Name | syntax.Value, body: Body) -> SSAValue | None:
         hint = f"in a kernel values are named without '%': {name}"
         body.report(f"'%{name}' is a value of the IR notation", node.span, hint)
         return None
-    if body.in_notation and not marked and name in body.values:
-        body.report(f"no value named {name!r}", node.span, f"values are written with '%': %{name}")
-        return None
+    if body.in_notation and not marked:
+        return _bare_name(node, body)
     if name in body.values:
         return body.values[name]
     if name in body.unset:
         body.report(body.unset[name], node.span, _set_before(name, body))
         return None
     if not marked and body.has_size(name):
-        result = body.add(SizeOp(name, 0, AnyTensorType()), node.span).result
-        result.name_hint = name
-        return result
+        return _size(name, node, body)
     if body.is_parameter(name) or (not marked and name in DTYPES):
         body.report(*_why_not_a_value(node, body))
         return None
     return _bound_value(node, body)
+
+
+def _bare_name(node: syntax.Name | syntax.Value, body: Body) -> SSAValue | None:
+    """A name without ``%`` in a func: a size, or a value whose mark was forgotten."""
+    if body.has_size(node.text):
+        return _size(node.text, node, body)
+    if node.text in body.values or node.text in body.unset:
+        hint = f"values are written with '%': %{node.text}"
+        body.report(f"no value named {node.text!r}", node.span, hint)
+    else:
+        body.report(*_why_not_a_value(node, body))
+    return None
+
+
+def _size(name: str, node: syntax.Name | syntax.Value, body: Body) -> SSAValue:
+    result = body.add(SizeOp(name, 0, AnyTensorType()), node.span).result
+    result.name_hint = name
+    return result
 
 
 def _set_before(name: str, body: Body) -> str:

@@ -16,13 +16,14 @@ from xdsl.ir import Block, SSAValue
 from wia_compiler.base.signature import DeclaredType
 from wia_compiler.base.source import Span
 from wia_compiler.frontend import syntax
-from wia_compiler.frontend.body import Body, Exit, give_name
+from wia_compiler.frontend.body import Body, Exit, give_name, is_made_of_literals
 from wia_compiler.frontend.control_flow import condition_of
 from wia_compiler.frontend.expressions import results_of, value_of
 from wia_compiler.frontend.functions import declare_type, enter, finish
 from wia_compiler.frontend.labels import Labels, labels_of
 from wia_compiler.frontend.signatures import declared_type
 from wia_compiler.frontend.suggestions import did_you_mean
+from wia_compiler.frontend.typed_lets import typed_value
 
 
 def import_function(function: syntax.Function, body: Body) -> func.FuncOp | None:
@@ -63,9 +64,11 @@ class _Notation:
         labels = labels_of(self.syntax_blocks, self.body.problems)
         self._note_values()
         made = {0: self.body.block}
-        for number in labels.order[1:]:
+        for number in sorted(labels.order)[1:]:
             block = self.syntax_blocks[number]
-            made[number] = self.body.start_block([p.name.text for p in block.parameters])
+            label = "entry" if block.label is None else block.label.text
+            names = [p.name.text for p in block.parameters]
+            made[number] = self.body.start_block(label, names)
         arguments = dict(self.body.values)
         for number in labels.order:
             self.body.block = made[number]
@@ -261,7 +264,11 @@ def _checked(
     for place, written in enumerate(signature.results):
         declared = declared_type(written, body.problems)
         value = values[place]
-        if value is not None and (declared.dims or declared.dtype):
+        if value is None or declared == DeclaredType():
+            continue
+        if is_made_of_literals(value):
+            values[place] = typed_value(line.results[place], written, value, body)
+        else:
             name = line.results[place].text
             values[place] = declare_type(value, name, declared, written.span, body)
     return values
