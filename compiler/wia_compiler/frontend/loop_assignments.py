@@ -11,6 +11,7 @@ from wia_compiler.frontend.expressions import value_of
 from wia_compiler.frontend.loop_body import NestBody
 from wia_compiler.frontend.loop_expressions import ElementReader, element_of
 from wia_compiler.frontend.loop_lets import refuse_name
+from wia_compiler.frontend.suggestions import did_you_mean
 
 _COMPOUND = {"+=": "add", "-=": "sub", "*=": "mul", "/=": "div"}
 
@@ -83,17 +84,27 @@ def _store(
 
 def _stored_array(name: syntax.Name, body: NestBody) -> SSAValue | None:
     role = next((p.role for p in body.signature.parameters if p.name == name.text), None)
-    if role in ("input", "scalar", "bound"):
+    is_number = role == "scalar" or name.text in body.fixed
+    if is_number or literal_of(body.values.get(name.text)) is not None:
+        body.report(f"{name.text!r} is a number and has no elements", name.span, "index an array")
+    elif role in ("input", "bound"):
         body.report(
             f"{name.text!r} is an input and cannot be set",
             name.span,
             f"declare it inout {name.text}, or store to an output",
         )
-        return None
-    if name.text in body.fixed or literal_of(body.values.get(name.text)) is not None:
-        body.report(f"{name.text!r} is a number and has no elements", name.span, "index an array")
-        return None
-    if name.text not in body.values:
-        value_of(name, body)
-        return None
-    return body.stores_to(name.text)
+    elif name.text not in body.values:
+        body.report(
+            f"no tensor named {name.text!r}",
+            name.span,
+            did_you_mean(name.text, [*body.values, *_outputs(body)])
+            or f"declare it: output {name.text}: tensor<N, f32>, or let {name.text}: "
+            "tensor<8, f32> = 0;",
+        )
+    else:
+        return body.stores_to(name.text)
+    return None
+
+
+def _outputs(body: NestBody) -> list[str]:
+    return [p.name for p in body.signature.parameters if p.role in ("output", "inout")]

@@ -59,11 +59,8 @@ def refuse_name(name: str, span: Span, body: NestBody, *, binds: bool = False) -
     elif binds and name in body.values and name not in body.mine:
         line = body.owners.get(name)
         made = "" if line is None else f" of line {line}"
-        body.report(
-            f"{name!r} hides the {name!r}{made}",
-            span,
-            f"use another name, or set that one: {name} = …;",
-        )
+        again = "" if name in body.fixed else f", or set that one: {name} = …;"
+        body.report(f"{name!r} hides the {name!r}{made}", span, f"use another name{again}")
     elif not binds and name in body.fixed:
         body.report(
             f"{name!r} is the variable of a loop and cannot be set",

@@ -149,6 +149,7 @@ class _Statements:
         with body.scope([INDEX, *self._open(carried)]) as block:
             if not hides:
                 body.bind(name, block.args[0], node.variable.span)
+                body.mine.discard(name)  # a loop inside that takes the name hides it
                 body.fixed.add(name)
             self._enter(carried, block.args[1:])
             self.run(node.body)
@@ -167,7 +168,9 @@ class _Statements:
         number = literal_of(value)
         if isinstance(number, bool | float):
             self.body.report(
-                f"the bounds of a loop are whole numbers, found {str(number).lower()}", node.span
+                f"the bounds of a loop are whole numbers, found {str(number).lower()}",
+                node.span,
+                "write a whole number, or convert: cast(…, i64)",
             )
         return value
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.ir import Operation, SSAValue
 
 from wia_compiler.base.dtypes import BOOL, DType
+from wia_compiler.dialects.location import spans_of
 from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.passes.literal_values import LiteralValues
 
@@ -46,6 +47,7 @@ class Inference:
         spec = self.specs.get(value)
         if spec is None:
             return
+        op = narrowest(op, value)
         if spec.rank:
             label = spec.label or "a value"
             hint = f"write {label}[{', '.join('ijklmn'[: spec.rank])}]"
@@ -54,3 +56,15 @@ class Inference:
             label = f"{spec.label}: {spec.dtype}" if spec.label else str(spec.dtype)
             hint = "compare it: x != 0" if dtype is BOOL else f"convert it: cast(…, {dtype})"
             self.fault(op, f"{told or f'{name} is {dtype}'}, found {label}", hint)
+
+
+def narrowest(op: Operation, value: SSAValue) -> Operation:
+    """Where to report what is wrong with an operand: at its own text where that is part of the
+    op's, else at the op.
+    """
+    if not isinstance(value.owner, Operation):
+        return op
+    inner, outer = (next(iter(spans_of(each)), None) for each in (value.owner, op))
+    if inner is None or outer is None or outer.cover(inner) != outer:
+        return op
+    return value.owner

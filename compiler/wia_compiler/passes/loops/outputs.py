@@ -7,6 +7,7 @@ from xdsl.ir import SSAValue
 from wia_compiler.base.dtypes import BOOL, I64, DType
 from wia_compiler.dialects.loop import NestOp
 from wia_compiler.dialects.loop_arrays import OutputOp
+from wia_compiler.dialects.loop_elements import StoreOp
 from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.dialects.wia.ops import AnyTensorType, ConstantOp
 from wia_compiler.passes.loops.access_ranges import stored_shape
@@ -27,7 +28,9 @@ def type_output(
     argument = nest.body.block.args[position]
     if dtype is None:
         hint = f"write it: output {name}: tensor<…, f32>"
-        inference.fault(output, f"the dtype of {name} is not known: nothing is stored to it", hint)
+        stored = any(isinstance(op, StoreOp) and op.array is argument for op in nest.walk())
+        why = "only numbers of the text are stored to it" if stored else "nothing is stored to it"
+        inference.fault(output, f"the dtype of {name} is not known: {why}", hint)
         return
     shape = _declared_shape(output, inference) if output.sizes else stored_shape(nest, argument)
     if shape is None:

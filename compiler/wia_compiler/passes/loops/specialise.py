@@ -15,7 +15,7 @@ from wia_compiler.dialects.loop_types import Known, NestTypes, OpenNumber
 from wia_compiler.dialects.types import TensorSpec, spec_of
 from wia_compiler.dialects.wia.ops import DeclareOp, TensorOp
 from wia_compiler.passes.loops.access_ranges import check_accesses
-from wia_compiler.passes.loops.inference import Inference
+from wia_compiler.passes.loops.inference import Inference, narrowest
 from wia_compiler.passes.loops.operands import declared_rank, inline_constants
 from wia_compiler.passes.loops.outputs import type_output
 from wia_compiler.passes.loops.values import integer_of
@@ -33,9 +33,7 @@ def specialise_nest(nest: NestOp, inference: Inference) -> None:
     _Specialisation(nest, inference).run()
 
 
-def nest_result_types(
-    nest: NestOp, operands: Sequence[Known | None]
-) -> list[TensorSpec | None]:
+def nest_result_types(nest: NestOp, operands: Sequence[Known | None]) -> list[TensorSpec | None]:
     """The types of a nest's results from those of its operands, without rewriting anything."""
     types = NestTypes(nest, list(operands))
     types.solve()
@@ -193,7 +191,7 @@ class _Specialisation:
         if spec.rank or not spec.dtype.is_integer:
             name = f"{spec.label}: " if spec.label else ""
             self._fault(
-                op,
+                narrowest(op, value),
                 f"{what} is a whole number, found {name}{spec if spec.rank else spec.dtype}",
                 "convert it: cast(…, i64)",
             )
@@ -268,13 +266,17 @@ class _Specialisation:
         for region in (op.then, op.otherwise):
             last = region.block.last_op
             assert isinstance(last, YieldOp)
-            self._yields(last.arguments, last, op.outputs)
+            self._yields(last.arguments, last, op.outputs, "in the other branch")
 
     def _condition(self, op: Operation, position: int) -> None:
         self.inference.fit(op, position, BOOL, "a condition", "a condition is a bool")
 
     def _yields(
-        self, values: Sequence[SSAValue], op: Operation | None, results: Sequence[SSAValue]
+        self,
+        values: Sequence[SSAValue],
+        op: Operation | None,
+        results: Sequence[SSAValue],
+        where: str = "before the loop",
     ) -> None:
         assert op is not None
         for position, (value, result) in enumerate(zip(values, results, strict=True)):
@@ -282,7 +284,7 @@ class _Specialisation:
             name = result.name_hint or "a value"
             if isinstance(known, TensorSpec):
                 self.inference.fit(
-                    op, position, known.dtype, name, f"{name} is {known.dtype} before"
+                    op, position, known.dtype, name, f"{name} is {known.dtype} {where}"
                 )
                 if result not in self.inference.specs:
                     self._set(result, TensorSpec(known.shape, known.dtype, name))
