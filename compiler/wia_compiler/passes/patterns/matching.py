@@ -16,7 +16,7 @@ from wia_compiler.passes.rules import COMMUTATIVE
 
 _Goal = tuple[SSAValue, SSAValue]
 """A value of the pattern and the value of the kernel that it should be."""
-_MOST_TRIES = 10_000
+_MOST_TRIES = 2_000
 """Combinations tried at one root; patterns whose ops have nothing in common could try more."""
 
 
