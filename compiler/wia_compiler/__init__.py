@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from wia_compiler.runtime.doctor import doctor
     from wia_compiler.runtime.kernel import Kernel
     from wia_compiler.runtime.program import Program, compile
-    from wia_compiler.runtime.python_kernel import kernel
+    from wia_compiler.runtime.python_kernel import Inout, Output, Tensor, kernel
     from wia_compiler.runtime.reference_call import reference
     from wia_compiler.runtime.specs import Spec, spec
     from wia_compiler.runtime.targets import targets
@@ -45,6 +45,9 @@ _LAZY = {
     "compile": "program",
     "doctor": "doctor",
     "kernel": "python_kernel",
+    "Inout": "python_kernel",
+    "Output": "python_kernel",
+    "Tensor": "python_kernel",
     "reference": "reference_call",
     "spec": "specs",
     "targets": "targets",
@@ -55,10 +58,13 @@ __all__ = [
     "Build",
     "CompileError",
     "Diagnostic",
+    "Inout",
     "Kernel",
+    "Output",
     "Program",
     "Spec",
     "TargetError",
+    "Tensor",
     "WiaError",
     "__version__",
     "cache",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -32,11 +32,13 @@ def bound_numbers(names: Iterable[str], bindings: Mapping[str, Any]) -> tuple[Bo
     found: list[BoundNumber] = []
     for name in sorted({name for name in names if name in bindings}):
         value = bindings[name]
-        elements = enumerate(value) if isinstance(value, tuple) else ()
-        parts = [(f"{name}.{index}", element) for index, element in elements] or [(name, value)]
+        parts: list[tuple[str, Any]] = [(name, value)]
+        if isinstance(value, tuple | list):
+            elements = cast("Sequence[Any]", value)
+            parts = [(f"{name}.{place}", element) for place, element in enumerate(elements)]
         for part, number in parts:
             if isinstance(number, np.generic):
-                number = number.item()
+                number = cast("Any", number).item()
             if isinstance(number, bool | int | float):
                 found.append(BoundNumber(part, number))
     return tuple(found)
@@ -53,15 +55,17 @@ def _value(signature: KernelSignature, name: str, bindings: Mapping[str, Any]) -
     value = bindings[base]
     if not dot:
         return value
-    if not isinstance(value, tuple | list) or int(place) >= len(value):
+    is_sequence = isinstance(value, tuple | list)
+    elements = cast("Sequence[Any]", value) if is_sequence else ()
+    if int(place) >= len(elements):
         raise ArgumentError(
             f"{where}: {base!r} was a tuple of at least {int(place) + 1} arrays when the kernel "
             f"was compiled, found {_described(value)}\n  help: compile the kernel again"
         )
-    return value[int(place)]
+    return elements[int(place)]
 
 
 def _described(value: Any) -> str:
     if isinstance(value, tuple | list):
-        return f"{len(value)} elements"
+        return f"{len(cast('Sequence[Any]', value))} elements"
     return f"a {type(value).__name__}"

@@ -10,6 +10,9 @@ from typing import Any
 
 from wia_compiler.base.errors import ArgumentError, CompileError, Diagnostic
 from wia_compiler.frontend import syntax
+from wia_compiler.frontend.python.annotations import Inout as Inout
+from wia_compiler.frontend.python.annotations import Output as Output
+from wia_compiler.frontend.python.annotations import Tensor as Tensor
 from wia_compiler.runtime.cache_key import KernelText
 from wia_compiler.runtime.kernel import Kernel
 from wia_compiler.runtime.program import kernel_units

@@ -101,16 +101,18 @@ def dtype_name(value: object) -> str | None:
     """The dtype that a class such as ``np.float32`` or ``bool`` stands for."""
     if isinstance(value, type) and (value is bool or issubclass(value, np.generic)):
         try:
-            found = from_numpy(np.dtype(value))
+            found = from_numpy(np.dtype(cast("Any", value)))
         except TypeError:
             return None
         return None if found is None else found.name
     if isinstance(value, np.dtype):
         found = from_numpy(cast(Any, value))
         return None if found is None else found.name
-    spelled = value if isinstance(value, str) else str(value).removeprefix("torch.")
-    is_dtype = isinstance(value, str) or type(value).__name__ == "dtype"
-    return _SPELLINGS.get(spelled) if is_dtype else None
+    if isinstance(value, str):
+        return _SPELLINGS.get(value)
+    other = cast("Any", value)
+    is_dtype = type(other).__name__ == "dtype"
+    return _SPELLINGS.get(str(other).removeprefix("torch.")) if is_dtype else None
 
 
 _SPELLINGS = {

@@ -150,7 +150,7 @@ def _axes_by_use(
             needs_sizes = True
             if isinstance(target, ast.Tuple | ast.List):
                 rank = max(rank, len(target.elts))
-        elif (isinstance(each, ast.Attribute) and _is_shape_of(each, name)) or (isinstance(each, ast.Call) and ast.unparse(each) == f"len({name})"):
+        elif _asks_for_size(each, name):
             needs_sizes = True
         elif isinstance(each, ast.Subscript) and _is_name(each.value, name):
             places = each.slice.elts if isinstance(each.slice, ast.Tuple) else [each.slice]
@@ -160,6 +160,14 @@ def _axes_by_use(
         return None
     span = text.first_line(node)
     return tuple(syntax.Word(f"{name}_{axis}", span) for axis in range(rank))
+
+
+def _asks_for_size(node: ast.AST, name: str) -> bool:
+    """``x.shape`` or ``len(x)``."""
+    if isinstance(node, ast.Call):
+        is_len = isinstance(node.func, ast.Name) and node.func.id == "len"
+        return is_len and len(node.args) == 1 and _is_name(node.args[0], name)
+    return isinstance(node, ast.Attribute) and _is_shape_of(node, name)
 
 
 def _is_shape_of(node: ast.expr, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""What the names of a Python function stand for outside of it: numbers, arrays, kernels, modules."""
+"""What the names of a Python function stand for outside of it: numbers, arrays, kernels …"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import types
 from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -57,7 +57,7 @@ class KnownNames:
         """The number that a name or a module's constant stands for."""
         value = self.object(node)
         if isinstance(value, np.generic):
-            value = value.item()
+            value = cast("Any", value).item()
         return value if isinstance(value, bool | int | float) else None
 
 

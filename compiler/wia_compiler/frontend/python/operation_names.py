@@ -53,7 +53,7 @@ FUNCTIONS: dict[str, str] = {
 KEYWORDS: dict[str, dict[str, str]] = {
     "attention": {"attn_mask": "mask", "is_causal": "causal"},
 }
-"""Keywords of an op that other libraries call otherwise; ``axis`` and ``keepdims`` it knows itself."""
+"""Keywords that other libraries call otherwise; every op knows ``axis`` and ``keepdims``."""
 
 # Where libraries mean something else than the op of that name, and what to write.
 REFUSED: dict[str, tuple[str, str]] = {

@@ -18,7 +18,7 @@ Entries = tuple[syntax.Word, ...]
 
 @dataclass(frozen=True)
 class Array:
-    """A parameter that is an array: its axes and dtype as its type says, ``None`` where it does not.
+    """A parameter that is an array: axes and dtype of its type, ``None`` where it says none.
 
     ``axes`` are sizes as words: names, numbers, or ``?``.
     """
