@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from mid_building import kernel, lowered, sample, spec
-from point_code import LAYOUTS, check_kernel, strided
+from point_code import LAYOUTS, check_kernel, on_cpu, strided
 from wia_compiler.base.dtypes import DTYPES
+from wia_compiler.base.errors import OutOfRangeError
 from wia_compiler.dialects.text import print_ir
 from wia_compiler.reference.tile import run_tile_module
 
@@ -149,15 +150,16 @@ def test_a_lookup_is_folded_and_transposed_in_one_nest():
     assert print_ir(nests).count("func.call") == 1
 
 
-def test_an_index_out_of_range_reads_zero():
+@pytest.mark.parametrize("run", [run_tile_module, on_cpu])
+@pytest.mark.parametrize("bad", [3, -1, 1 << 40])
+def test_an_index_out_of_range_is_an_error_that_names_it(run, bad):
     def body(ops, x, i):
         return ops.index_select(x, i, dim=0)
 
     nests, _ = lowered(kernel([spec((3, 2)), spec((4,), "i64")], body))
-    x, index = sample(spec((3, 2))), np.array([1, 3, -1, 2])
-    (found,) = [np.zeros((4, 2), np.float32)]
-    run_tile_module(nests, [x, index], [found])
-    np.testing.assert_array_equal(found, [x[1], [0, 0], [0, 0], x[2]])
+    arrays = [sample(spec((3, 2))), np.array([1, 0, bad, 2])]
+    with pytest.raises(OutOfRangeError, match=str(bad)):
+        run(nests, arrays, [np.zeros((4, 2), np.float32)])
 
 
 def test_a_lookup_of_what_is_computed_on_the_way_is_a_nest_of_its_own():

@@ -17,6 +17,7 @@ from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
     operand_def,
+    opt_prop_def,
     prop_def,
     result_def,
     traits_def,
@@ -58,8 +59,9 @@ class LookupOp(IRDLOperation):
     """The element of an array at computed indices, in the body of a leaf.
 
     ``%v = tile.lookup %table[%i, %j] checks [0] : memref<50x8xf32>`` reads ``table[i, j]``; indices
-    are i64. Those of the axes under ``checks`` may be out of range: the element is then 0, and a
-    target that can report says so. The others are in range by construction.
+    are i64. Those of the axes under ``checks`` may be out of range: the element is then 0, and
+    where the lookup has the ``number`` of a check (see ``tile.check``), a target that can report
+    does. The others are in range by construction.
     """
 
     name = "tile.lookup"
@@ -67,12 +69,14 @@ class LookupOp(IRDLOperation):
     memref = operand_def(MemRefType)
     indices = var_operand_def(i64)
     checks = prop_def(ArrayAttr[IntegerAttr])
+    number = opt_prop_def(IntegerAttr)
     result = result_def()
 
     traits = traits_def(Pure())
 
     assembly_format = (
-        "$memref `[` $indices `]` `checks` $checks attr-dict `:` type($memref) `->` type($result)"
+        "$memref `[` $indices `]` `checks` $checks (`number` $number^)? attr-dict `:` "
+        "type($memref) `->` type($result)"
     )
 
     def __init__(self, memref: SSAValue, indices: Sequence[SSAValue], checks: Sequence[int]):

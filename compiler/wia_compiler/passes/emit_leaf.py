@@ -27,6 +27,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from wia_compiler.dialects.tile import ComputeOp, YieldOp
+from wia_compiler.dialects.tile_check import CheckOp
 from wia_compiler.dialects.tile_places import LookupOp, PositionsOp
 from wia_compiler.passes.affine import Range, atoms, range_of
 from wia_compiler.passes.emit_index import IndexEmitter, range_of_value
@@ -162,7 +163,7 @@ def emit_body(leaf: ComputeOp, builder: Builder, arguments: Sequence[SSAValue]) 
 def emit_lookup(
     op: LookupOp, insert: Callable[[Operation], object], values: Mapping[SSAValue, SSAValue]
 ) -> SSAValue:
-    """The element at computed indices, 0 where a checked one is out of range.
+    """The element at computed indices, 0 where a checked one is out of range, which is reported.
 
     ``insert`` puts each op in its place; ``values`` are those of the leaf's body.
     """
@@ -175,8 +176,6 @@ def emit_lookup(
     array = values.get(op.memref, op.memref)
     shape = cast("MemRefType[Attribute]", array.type).get_shape()
     indices = [emit(arith.IndexCastOp(values[index], IndexType())) for index in op.indices]
-    if 0 in shape:
-        return emit(arith.ConstantOp(zero_of(op.result.type)))
     inside: SSAValue | None = None
     for axis in op.checked_axes:
         limit = emit(arith.ConstantOp(IntegerAttr(shape[axis], IndexType())))
@@ -184,6 +183,13 @@ def emit_lookup(
         inside = below if inside is None else emit(arith.AndIOp(inside, below))
     if inside is None:
         return emit(memref.LoadOp.get(array, indices))
+    if op.number is not None:
+        name, number = array.name_hint or "an array", op.number.value.data
+        check = CheckOp(inside, indices, name, shape, number)
+        check.location = op.location
+        insert(check)
+    if 0 in shape:
+        return emit(arith.ConstantOp(zero_of(op.result.type)))
     start = emit(arith.ConstantOp(IntegerAttr(0, IndexType())))
     for axis in op.checked_axes:
         indices[axis] = emit(arith.SelectOp(inside, indices[axis], start))

@@ -10,6 +10,8 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
+from wia_compiler.base.errors import OutOfRangeError
+from wia_compiler.dialects.location import spans_of
 from wia_compiler.dialects.tile import ComputeOp, YieldOp
 from wia_compiler.dialects.tile_places import LookupOp
 from wia_compiler.reference.rounding import Array
@@ -122,9 +124,14 @@ class _Leaf:
             raise TileError("a lookup reads an array of the nest's caller")
         inside = np.broadcast_to(_inside(index, memory.data.shape), self.grid)
         for axis, (each, size) in enumerate(zip(index, memory.data.shape, strict=True)):
-            wrong = ((each < 0) | (each >= size)) & self.active
+            wrong = np.broadcast_to(((each < 0) | (each >= size)) & self.active, self.grid)
             if axis not in op.checked_axes and np.any(wrong):
                 raise TileError(f"axis {axis} of a lookup is read outside its memref")
+            if op.number is not None and np.any(wrong):
+                place = tuple(found[0] for found in np.nonzero(wrong)) if wrong.ndim else ()
+                at = tuple(int(np.broadcast_to(n, self.grid)[place]) for n in index)
+                name = op.memref.name_hint or "an array"
+                raise OutOfRangeError(name, at, memory.data.shape, next(iter(spans_of(op)), None))
         if memory.data.size == 0:
             return np.zeros(self.grid, memory.data.dtype)
         safe = tuple(np.where(inside, each, 0) for each in index)

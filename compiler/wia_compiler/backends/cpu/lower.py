@@ -56,18 +56,14 @@ class LowerPass:
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Lower every function of the module in place."""
-        lower_checks(module)  # before what else takes workspace: the status record comes first
         functions = [op for op in module.body.block.ops if isinstance(op, func.FuncOp)]
         scratch: dict[str, list[MemRefType[Attribute]]] = {}
         for function in functions:
             if "wia.nest" in function.attributes:
-                for op in list(function.walk()):
-                    if isinstance(op, tile.ComputeOp):
-                        _lower_leaf(op, self.vector_bytes)
-                for op in list(function.body.block.ops):
-                    if isinstance(op, PositionsOp):
-                        op.detach()
-                        op.erase()
+                _lower_leaves(function, self.vector_bytes)
+        lower_checks(module)  # before what else takes workspace: the status record comes first
+        for function in functions:
+            if "wia.nest" in function.attributes:
                 _lower_loops(function.body.block)
                 scratch[function.sym_name.data] = _move_large_buffers(function)
         for function in functions:
@@ -113,6 +109,16 @@ def _lower_loop(op: tile.ForOp) -> None:
     parent.insert_ops_before([start, stop, step, loop], op)
     op.detach()
     op.erase()
+
+
+def _lower_leaves(nest: func.FuncOp, vector_bytes: int) -> None:
+    for op in list(nest.walk()):
+        if isinstance(op, tile.ComputeOp):
+            _lower_leaf(op, vector_bytes)
+    for op in list(nest.body.block.ops):
+        if isinstance(op, PositionsOp):
+            op.detach()
+            op.erase()
 
 
 def _lower_leaf(leaf: tile.ComputeOp, vector_bytes: int) -> None:

@@ -11,13 +11,14 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import FunctionType, LocationAttr, UnitAttr
+from xdsl.dialects.builtin import FunctionType, IntegerAttr, LocationAttr, UnitAttr, i64
 from xdsl.dialects.cf import BranchOp, ConditionalBranchOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from wia_compiler.base.record import Decision
 from wia_compiler.dialects.location import merge_locations
 from wia_compiler.dialects.loop import NestOp
+from wia_compiler.dialects.tile_places import LookupOp
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp, TensorOp, label_of
@@ -243,7 +244,11 @@ class HostLowering:
     ) -> None:
         """Call the plan's nest, which was made from ``ops``, or one that is equal to it."""
         subjects = [self.context.id_of(_listed(op)) for op in ops]
-        callee = self.nests.add(NestWriter(plan).function(name), subjects)
+        nest = NestWriter(plan).function(name)
+        for lookup in nest.walk():
+            if isinstance(lookup, LookupOp) and lookup.checked_axes:
+                lookup.number = IntegerAttr(next(self.checks), i64)
+        callee = self.nests.add(nest, subjects)
         arguments = [self.cast(array, location) for array in arrays_of(plan)]
         self.add(func.CallOp(callee, arguments, []), location)
 
