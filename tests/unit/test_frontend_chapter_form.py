@@ -146,7 +146,8 @@ func @conditional_compute(%x: tensor, %threshold: f32) {
 PROGRAMS = {
     "one line": "kernel k(input x: tensor) { return relu(x); }",
     "if and else": """kernel k(input x: tensor<N, f32>, t: f32, output y: tensor<N, f32>) {
-        if (reduce_sum(x) > t) { y = x * 2.0; } else if (t > 3.0) { y = x; return; } else { y = -x; }
+        if (reduce_sum(x) > t) { y = x * 2.0; }
+        else if (t > 3.0) { y = x; return; } else { y = -x; }
         y = y + cast(N, f32);
     }""",
     "loops": """kernel k(input x: tensor, n: i32, inout y: tensor) {

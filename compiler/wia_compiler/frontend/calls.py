@@ -44,6 +44,8 @@ def call_values(call: syntax.Call, body: Body, evaluate: Evaluate) -> tuple[SSAV
         body.report("only ops and kernels can be called", callee.span, "write NAME(…)")
         return None
     call = _spread(call, body)
+    if _reports_unbound(call, body, evaluate):
+        return None
     name = callee.text
     if name.startswith(KERNEL_PREFIX):
         return _call_by_symbol(name.removeprefix(KERNEL_PREFIX), call, body, evaluate)
@@ -136,6 +138,19 @@ def _spread(call: syntax.Call, body: Body) -> syntax.Call:
         else:
             arguments.append(argument)
     return replace(call, arguments=tuple(arguments))
+
+
+def _reports_unbound(call: syntax.Call, body: Body, evaluate: Evaluate) -> bool:
+    """Whether arguments are free values that nothing binds.
+
+    They may stand for tuples: how many arguments there are is not known before.
+    """
+    values = [a.value for a in call.arguments if isinstance(a.value, syntax.Value)]
+    known = {**body.values, **body.unset}
+    free = [v for v in values if v.text not in known and body.bound.find(v.text) is None]
+    for value in free:
+        evaluate(value)
+    return bool(free)
 
 
 def _call_operation(
