@@ -48,10 +48,6 @@ def test_every_op_is_described() -> None:
     assert all(word.doc and word.family for word in words.values())
 
 
-def test_planned_ops_do_not_exist_yet() -> None:
-    assert not vocabulary.PLANNED & set(DECLARATIONS)
-
-
 def test_suggestions_lead_to_things_that_exist() -> None:
     assert set(ELSEWHERE.values()) <= set(DECLARATIONS)
     assert not set(ELSEWHERE) & set(DECLARATIONS)

@@ -49,7 +49,8 @@ def values(shape: tuple[int, ...], dtype: str, seed: int = 0) -> np.ndarray:
 
 
 def test_every_composite_has_a_row() -> None:
-    composites = {name for name, row in DECLARATIONS.items() if not row.primitive}
+    rows = DECLARATIONS.items()
+    composites = {name for name, row in rows if not row.primitive and row.formula is None}
     assert composites == set(DECOMPOSITIONS)
 
 

@@ -48,6 +48,7 @@ def test_stages_are_those_of_the_page_in_order(stages: dict[str, Stage]) -> None
         "import",
         "inline",
         "infer-shapes",
+        "expand",
         "canonicalize",
         "fold-constants",
         "cse",

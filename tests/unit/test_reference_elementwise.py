@@ -20,7 +20,9 @@ def apply(name: str, *arrays: np.ndarray, **attributes: object) -> np.ndarray:
 
 
 def test_every_op_of_the_language_has_a_meaning() -> None:
-    assert set(MEANING) == set(DECLARATIONS)
+    assert set(MEANING) | {row.name for row in DECLARATIONS.values() if row.formula} == set(
+        DECLARATIONS
+    )
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])

@@ -9,6 +9,8 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from wia_compiler.dialects.wia.aliases import ALIASES
+
 if TYPE_CHECKING:
     from wia_compiler.dialects.types import Value
     from wia_compiler.dialects.wia.declaration import OpDeclaration, Parameter
@@ -53,25 +55,6 @@ TYPES: dict[str, str] = {
     "bool": "true or false",
 }
 """``tensor`` and the dtypes; a dtype alone is a scalar."""
-
-ALIASES: dict[str, str] = {"minimum": "min", "maximum": "max"}
-"""Other names under which an op can be called."""
-
-PLANNED = frozenset(
-    {
-        "attention",
-        "avg_pool",
-        "batch_norm",
-        "cross_entropy",
-        "dequantize",
-        "fake_quantize",
-        "max_pool",
-        "one_hot",
-        "quantize",
-    }
-)
-"""Ops of the language that cannot be called yet."""
-
 
 @dataclass(frozen=True)
 class OperatorRow:
@@ -125,8 +108,6 @@ def describe(word: str) -> str | None:
         return KEYWORDS[word]
     if word in TYPES:
         return TYPES[word]
-    if word in PLANNED:
-        return "not available yet"
     operation = operations().get(word)
     return f"{operation.signature}: {operation.doc}" if operation is not None else None
 

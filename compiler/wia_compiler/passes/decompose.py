@@ -10,19 +10,18 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from wia_compiler.base.record import Level
-from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp, TensorOp
+from wia_compiler.dialects.wia.ops import FusedOp, TensorOp
 from wia_compiler.passes.control_flow import walk_ops
 from wia_compiler.passes.decomposing.rows import decomposition_of
-from wia_compiler.passes.decomposing.steps import Steps
+from wia_compiler.passes.decomposing.write_out import write_out
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.fusing.build import fuse
 from wia_compiler.passes.kernel_function import kernel_function
-from wia_compiler.passes.rules import erase_unused
 
 
 @dataclass(frozen=True)
 class Decompose:
-    """Replaces every op that is not primitive by primitives, by the table ``decomposing.rows``.
+    """Replaces every op that is not primitive by primitives, as ``decomposing.rows`` says.
 
     ``%1 = wia.softmax %x`` →
     ``wia.fused @softmax (%x) { reduce_max … sub … exp … reduce_sum … div }``.
@@ -42,7 +41,7 @@ class Decompose:
                 _decompose_all(op.body.block.ops)
             elif isinstance(op, TensorOp) and decomposition_of(op) is not None:
                 if op.declaration.family == "movement" or op.parent_op() is not function:
-                    _decompose(op)
+                    _decompose_all([op])
                 else:
                     _decompose_all(fuse([op], [op], names).body.block.ops)
 
@@ -50,19 +49,4 @@ class Decompose:
 def _decompose_all(ops: Iterable[Operation]) -> None:
     for op in list(ops):
         if isinstance(op, TensorOp):
-            _decompose(op)
-
-
-def _decompose(op: TensorOp) -> None:
-    rule, block = decomposition_of(op), op.parent_block()
-    if rule is None or block is None:
-        return
-    steps = Steps()
-    value = rule(op, steps)
-    for made in steps.ops:
-        made.location = op.location
-        block.insert_op_before(made, op)
-    if isinstance(value.owner, TensorOp | ConstantOp):
-        value.name_hint = op.result.name_hint
-    op.result.replace_all_uses_with(value)
-    erase_unused(op)  # with what only it read: a softmax without elements reads nothing
+            write_out(op, lambda each: decomposition_of(each) is not None)

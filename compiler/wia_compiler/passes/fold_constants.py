@@ -47,16 +47,18 @@ class FoldConstants:
 def fold(op: TensorOp, rewriter: Rewriter) -> SSAValue | None:
     """The constant that an op of constants yields, as every element of it is the same number."""
     numbers = [splat(value) for value in op.arguments]
-    if op.declaration.family == "contraction" or any(number is None for number in numbers):
+    access = op.declaration.access
+    if access not in ("pointwise", "view", "rows") or any(number is None for number in numbers):
         return None
-    keeps_shape = op.declaration.family == "elementwise"
     specs = [spec_of(value.type) for value in op.arguments]
-    if op.declaration.family == "movement":
+    if access == "view":
         return rewriter.constant(*[number for number in numbers if number is not None])
-    if not keeps_shape and specs[0].num_elements > _LARGEST_FOLD:
+    if access == "rows" and specs[0].num_elements > _LARGEST_FOLD:
         return None
     operands = {
-        name: np.full(() if keeps_shape else spec.shape, number, spec.dtype.numpy)
+        name: np.full(
+            spec.shape if access == "rows" else (1,) * spec.rank, number, spec.dtype.numpy
+        )
         for name, number, spec in zip(op.given, numbers, specs, strict=True)
     }
     result = evaluate(op.declaration.name, operands, op.values)

@@ -24,6 +24,7 @@ from wia_compiler.passes.counting import flops_of
 from wia_compiler.passes.cse import Cse
 from wia_compiler.passes.dce import Dce
 from wia_compiler.passes.decompose import Decompose
+from wia_compiler.passes.expand import Expand
 from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.fold_constants import FoldConstants
 from wia_compiler.passes.framework import Pass, PassContext
@@ -49,6 +50,7 @@ def high_passes(
         Inline(),  # before shapes: a callee is specialised to what its caller passes
         InferShapes(tuple(arguments)),  # everything after it knows sizes and dtypes
         *_pattern_passes(patterns),  # on the user's own ops, as the pattern writes them
+        Expand(),  # ops of several kernels, where there are any; what follows tidies their steps
         Canonicalize(),
         FoldConstants(),
         Cse(),  # after folding: constants that became equal merge
@@ -182,6 +184,8 @@ def _checked_code(
 def _run(recorder: Recorder, passes: Sequence[Pass]) -> None:
     """Run passes in order; the last of each level is verified."""
     for number, step in enumerate(passes, start=1):
+        if isinstance(step, Expand) and not step.applies(recorder.module, recorder.context):
+            continue  # most kernels have no such op, and then there is no such stage
         ends_level = number == len(passes) or passes[number].level != step.level
         recorder.run(step, verify=ends_level)
 

@@ -20,6 +20,7 @@ from wia_compiler.dialects.wia.ops import (
     LiteralType,
     TensorOp,
 )
+from wia_compiler.passes.decomposing.rows import decomposition_of
 from wia_compiler.passes.kernel_function import kernel_function
 from wia_compiler.passes.verify_blocks import verify_blocks
 
@@ -27,6 +28,7 @@ HIGH_STAGES = (
     "import",
     "inline",
     "infer-shapes",
+    "expand",
     "canonicalize",
     "fold-constants",
     "cse",
@@ -61,9 +63,7 @@ def _is_unused(op: Operation) -> bool:
 
 
 def _is_composite(op: Operation) -> bool:
-    if not isinstance(op, TensorOp):
-        return False
-    return not op.declaration.primitive or (len(op.arguments) > 2 and op.name == "wia.conv2d")
+    return isinstance(op, TensorOp) and decomposition_of(op) is not None
 
 
 def _mixes_anchors(op: Operation) -> bool:

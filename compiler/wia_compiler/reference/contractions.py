@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from wia_compiler.dialects.wia.contraction import conv2d_window
+from wia_compiler.dialects.wia.convolution import conv2d_window
 from wia_compiler.dialects.wia.declaration import Attributes
 from wia_compiler.reference.elementwise import Meaning, Named
 from wia_compiler.reference.rounding import (

@@ -85,6 +85,43 @@ def power(x: Array, y: Array) -> Array:
     return np.where(y == 2, x * x, np.power(x, y))
 
 
+def _power(operands: Named, attributes: Attributes) -> Array:
+    x, y = operands["input"], operands["other"]
+    dtype = dtype_of_array(x)
+    if dtype.is_float:
+        return _through_f64(power)(operands, attributes)
+    wide = np.frompyfunc(lambda base, exponent: _whole_power(base, exponent, dtype.bits), 2, 1)
+    powers = np.asarray(wide(x.astype(object), y.astype(object)))
+    return (powers.astype(np.uint64)).astype(dtype.numpy)
+
+
+def _whole_power(base: int, exponent: int, bits: int) -> int:
+    """base^exponent modulo 2^bits; of a negative exponent the whole part of 1 / base^-exponent."""
+    if exponent >= 0:
+        return pow(base, exponent, 1 << bits)
+    unit = base if exponent % 2 else 1
+    return (unit if base in (1, -1) else 0) % (1 << bits)
+
+
+def _left_shift(operands: Named, attributes: Attributes) -> Array:
+    x, amount = operands["input"], operands["other"]
+    inside, safe = _shift_amount(amount)
+    return np.where(inside, np.left_shift(x, safe), x.dtype.type(0))
+
+
+def _right_shift(operands: Named, attributes: Attributes) -> Array:
+    x, amount = operands["input"], operands["other"]
+    inside, safe = _shift_amount(amount)
+    sign = np.where(x < 0, x.dtype.type(-1) if x.dtype.kind == "i" else 0, 0).astype(x.dtype)
+    return np.where(inside, np.right_shift(x, safe), sign)
+
+
+def _shift_amount(amount: Array) -> tuple[Array, Array]:
+    """Which amounts are 0 to bits - 1, and the amounts with 0 for the others."""
+    inside = (amount >= 0) & (amount < 8 * amount.dtype.itemsize)
+    return inside, np.where(inside, amount, amount.dtype.type(0))
+
+
 def maximum(x: Array, y: Array) -> Array:
     """The larger, NaN if either is; +0 is larger than -0 (IEEE 754-2019 ``maximum``)."""
     larger = np.maximum(x, y)
@@ -184,7 +221,13 @@ ELEMENTWISE_MEANING: dict[str, Meaning] = {
     "div": _rounded(np.divide),
     "floordiv": _rounded(np.floor_divide),
     "mod": _rounded(np.mod),
-    "pow": _through_f64(power),
+    "pow": _power,
+    "bitwise_and": _rounded(np.bitwise_and),
+    "bitwise_or": _rounded(np.bitwise_or),
+    "bitwise_xor": _rounded(np.bitwise_xor),
+    "bitwise_not": _rounded(np.invert),
+    "bitwise_left_shift": _left_shift,
+    "bitwise_right_shift": _right_shift,
     "min": _rounded(minimum),
     "max": _rounded(maximum),
     "eq": _predicate(np.equal),
@@ -199,11 +242,19 @@ ELEMENTWISE_MEANING: dict[str, Meaning] = {
     "neg": _rounded(np.negative),
     "abs": _rounded(np.abs),
     "exp": _through_f64(np.exp),
+    "exp2": _through_f64(np.exp2),
+    "expm1": _through_f64(np.expm1),
     "log": _through_f64(np.log),
+    "log2": _through_f64(np.log2),
+    "log10": _through_f64(np.log10),
+    "log1p": _through_f64(np.log1p),
     "sqrt": _rounded(np.sqrt),
     "rsqrt": _through_f64(inverse_root),
     "sin": _through_f64(np.sin),
     "cos": _through_f64(np.cos),
+    "tan": _through_f64(np.tan),
+    "sinh": _through_f64(np.sinh),
+    "cosh": _through_f64(np.cosh),
     "tanh": _through_f64(np.tanh),
     "erf": _through_f64(erf),
     "floor": _rounded(np.floor),

@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from wia_compiler.dialects.wia.declaration import Attributes
-from wia_compiler.dialects.wia.movement import permutation_of
+from wia_compiler.dialects.wia.movement import broadcast_sizes, permutation_of
 from wia_compiler.dialects.wia.rules import normalize_axis
 from wia_compiler.reference.elementwise import Meaning, Named
 from wia_compiler.reference.reductions import spec_of_array
@@ -51,7 +51,8 @@ def _permute(operands: Named, attributes: Attributes) -> Array:
 
 
 def _broadcast(operands: Named, attributes: Attributes) -> Array:
-    return np.broadcast_to(operands["input"], _sizes(attributes, "shape"))
+    x = operands["input"]
+    return np.broadcast_to(x, broadcast_sizes(spec_of_array(x), attributes))
 
 
 MOVEMENT_MEANING: dict[str, Meaning] = {

@@ -1,11 +1,13 @@
-"""Ops that multiply and add over shared axes: matrix products and convolutions.
+"""Matrix products.
 
-FLOP convention: a multiply-add counts two; padding taps of a convolution are counted as if
-they were multiplied, as PyTorch's counter does.
+FLOP convention: a multiply-add counts two.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from wia_compiler.base.dtypes import I32
 from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.dialects.wia.declaration import (
     Attributes,
@@ -14,99 +16,105 @@ from wia_compiler.dialects.wia.declaration import (
     Operands,
     Parameter,
 )
+from wia_compiler.dialects.wia.formula import Algebra, Call
 from wia_compiler.dialects.wia.rules import (
     broadcast_shapes,
     describe,
-    int_tuple,
     require_number,
     same_dtype,
 )
+
+
+def _product_shape(a: TensorSpec, b: TensorSpec, op: str) -> tuple[int, ...]:
+    """The shape of a matrix product by the ranks of torch.matmul."""
+    for spec in (a, b):
+        if spec.rank == 0:
+            raise InferenceError(f"{op} needs at least one axis, found {describe(spec)}")
+    rows = b.shape[-2] if b.rank > 1 else b.shape[0]
+    if a.shape[-1] != rows:
+        axis = 0 if b.rank == 1 else b.rank - 2
+        raise InferenceError(
+            f"{op}: axis {a.rank - 1} of {describe(a)} has size {a.shape[-1]}, "
+            f"axis {axis} of {describe(b)} has size {rows}",
+            "the last axis of the left side and the second last of the right side must agree",
+        )
+    batch = broadcast_shapes(
+        [TensorSpec(spec.shape[:-2], spec.dtype, spec.label) for spec in (a, b)]
+    )
+    return (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.rank > 1 else ()))
 
 
 def _infer_matmul(operands: Operands, attributes: Attributes) -> TensorSpec:
     a, b = operands.all
     for spec in (a, b):
         require_number(spec, "matmul")
-        if spec.rank == 0:
-            raise InferenceError(f"matmul needs at least one axis, found {describe(spec)}")
-    dtype = same_dtype((a, b))
-    rows = b.shape[-2] if b.rank > 1 else b.shape[0]
-    if a.shape[-1] != rows:
-        axis = 0 if b.rank == 1 else b.rank - 2
-        raise InferenceError(
-            f"matmul: axis {a.rank - 1} of {describe(a)} has size {a.shape[-1]}, "
-            f"axis {axis} of {describe(b)} has size {rows}",
-            "the last axis of the left side and the second last of the right side must agree",
-        )
-    batch = broadcast_shapes([TensorSpec(spec.shape[:-2], dtype, spec.label) for spec in (a, b)])
-    left = a.shape[-2:-1]
-    right = b.shape[-1:] if b.rank > 1 else ()
-    return TensorSpec((*batch, *left, *right), dtype)
+    shape = _product_shape(a, b, "matmul")
+    return TensorSpec(shape, same_dtype((a, b)))
 
 
 def _matmul_flops(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
     return 2 * result.num_elements * operands["input"].shape[-1]
 
 
-def _infer_conv2d(operands: Operands, attributes: Attributes) -> TensorSpec:
-    x, w = operands["input"], operands["weight"]
-    bias = operands.get("bias")
-    require_number(x, "conv2d")
-    if x.rank != 4 or w.rank != 4:
+def _infer_linear(operands: Operands, attributes: Attributes) -> TensorSpec:
+    x, weight, bias = operands["input"], operands["weight"], operands.get("bias")
+    require_number(x, "linear")
+    if x.rank == 0 or weight.rank not in (1, 2) or x.shape[-1] != weight.shape[-1]:
         raise InferenceError(
-            f"conv2d needs input N×C×H×W and weight F×C×R×S, found {describe(x)} and {describe(w)}",
-            "add the missing axes with reshape",
+            f"linear multiplies the last axis of {describe(x)} by the last of {describe(weight)}",
+            "weight is out×in, with in equal to the last size of the input",
         )
-    groups = attributes["groups"]
-    if not isinstance(groups, int) or groups < 1 or x.shape[1] % groups or w.shape[0] % groups:
+    outputs = weight.shape[:-1]
+    if bias is not None and bias.shape not in (outputs, (1,), ()):
         raise InferenceError(
-            f"groups={groups} does not divide {x.shape[1]} input and {w.shape[0]} output channels"
+            f"linear's bias has one value for each of its outputs {list(outputs)}, found "
+            f"{describe(bias)}",
+            "weight is out×in, bias has out elements",
         )
-    if x.shape[1] // groups != w.shape[1]:
-        raise InferenceError(
-            f"conv2d: axis 1 of {describe(x)} has size {x.shape[1]}, axis 1 of {describe(w)} "
-            f"has size {w.shape[1]}, with groups={groups}",
-            "weight's axis 1 must be the input channels divided by groups",
-        )
-    if bias is not None and bias.shape != (w.shape[0],):
-        raise InferenceError(
-            f"conv2d's bias has one value per output channel ({w.shape[0]}), found {describe(bias)}"
-        )
-    dtype = same_dtype(operands.all)
-    window = conv2d_window(attributes)
-    sizes: list[int] = []
-    for axis in (0, 1):
-        stride, padding, dilation = (values[axis] for values in window)
-        reach = dilation * (w.shape[2 + axis] - 1) + 1
-        size = (x.shape[2 + axis] + 2 * padding - reach) // stride + 1
-        if size < 0 or reach < 1:
-            raise InferenceError(
-                f"conv2d: a window of {reach} does not fit {x.shape[2 + axis]} + 2×{padding} "
-                f"elements of axis {2 + axis} of {describe(x)}",
-                "use a larger padding",
-            )
-        sizes.append(max(size, 0))
-    return TensorSpec((x.shape[0], w.shape[0], *sizes), dtype)
+    return TensorSpec((*x.shape[:-1], *outputs), same_dtype(operands.all))
 
 
-def conv2d_window(
-    attributes: Attributes,
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    """Stride, padding and dilation, each as (rows, columns)."""
-    stride = int_tuple(attributes["stride"], 2, "stride")
-    padding = int_tuple(attributes["padding"], 2, "padding")
-    dilation = int_tuple(attributes["dilation"], 2, "dilation")
-    if min(stride) < 1 or min(dilation) < 1 or min(padding) < 0:
-        raise InferenceError(
-            f"conv2d: stride {stride} and dilation {dilation} start at 1, padding {padding} at 0"
-        )
-    return stride, padding, dilation
-
-
-def _conv2d_flops(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
-    _, channels, rows, columns = operands["weight"].shape
+def _linear_flops(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
     bias = result.num_elements if operands.get("bias") is not None else 0
-    return 2 * result.num_elements * channels * rows * columns + bias
+    return 2 * result.num_elements * operands["input"].shape[-1] + bias
+
+
+def _linear(call: Call[Any], a: Algebra[Any]) -> Any:
+    weight, bias = call["weight"], call.get("bias")
+    if a.spec(weight).rank == 2:
+        weight = a.op("permute", weight, dims=(1, 0))
+    product = a.op("matmul", call["input"], weight)
+    if bias is None:
+        return product
+    return a.op("add", product, bias if call.result.rank else a.reshape(bias, ()))
+
+
+def _infer_matmul_integer(operands: Operands, attributes: Attributes) -> TensorSpec:
+    a, b = operands["input"], operands["other"]
+    for side, zero_name in ((a, "input_zero_point"), (b, "other_zero_point")):
+        zero = operands.get(zero_name)
+        for spec in (side, zero):
+            if spec is not None and spec.dtype.name not in ("i8", "u8"):
+                raise InferenceError(
+                    f"matmul_integer takes i8 and u8, found {describe(spec)}",
+                    "use matmul for other dtypes",
+                )
+        if zero is not None and zero.num_elements != 1:
+            raise InferenceError(
+                f"matmul_integer's {zero_name} is one number, found {describe(zero)}",
+                "subtract a zero point for each channel before: cast(x, i32) - zero",
+            )
+    return TensorSpec(_product_shape(a, b, "matmul_integer"), I32)
+
+
+def _matmul_integer(call: Call[Any], a: Algebra[Any]) -> Any:
+    sides: list[Any] = []
+    for name in ("input", "other"):
+        side, zero = a.cast(call[name], I32), call.get(f"{name}_zero_point")
+        if zero is not None:
+            side = a.op("sub", side, a.reshape(a.cast(zero, I32), ()))
+        sides.append(side)
+    return a.op("matmul", *sides)
 
 
 CONTRACTION: tuple[OpDeclaration, ...] = (
@@ -120,23 +128,40 @@ CONTRACTION: tuple[OpDeclaration, ...] = (
         "accumulate in f32 and round once, integers wrap.",
         "@",
         access="contraction",
-    ),
+        rule="numbers of one dtype, which is the result's; …×M×K and …×K×N give …×M×N; a side of "
+        "one axis is a row on the left and a column on the right, and its axis goes",
+        numerics="The order of accumulation is not defined; a product over no elements is 0.",
+    ).with_example("x @ y", x=[[1.0, 2.0], [3.0, 4.0]], y=[[1.0], [10.0]]),
     OpDeclaration(
-        "conv2d",
+        "linear",
+        "contraction",
+        (Parameter("input"), Parameter("weight"), Parameter("bias", "optional_tensor", None)),
+        _infer_linear,
+        _linear_flops,
+        "input @ weightᵀ + bias: a dense layer with weight out×in.",
+        primitive=False,
+        formula=_linear,
+        access="free",
+        rule="numbers of one dtype, which is the result's; the last axis becomes out",
+        numerics="As matmul; bias is then added as by `+`.",
+    ).with_example("linear(x, w, b)", x=[[1.0, 2.0]], w=[[1.0, 0.0], [1.0, 1.0]], b=[0.5, -1.0]),
+    OpDeclaration(
+        "matmul_integer",
         "contraction",
         (
             Parameter("input"),
-            Parameter("weight"),
-            Parameter("bias", "optional_tensor", None),
-            Parameter("stride", "attribute", 1),
-            Parameter("padding", "attribute", 0),
-            Parameter("dilation", "attribute", 1),
-            Parameter("groups", "attribute", 1),
+            Parameter("other"),
+            Parameter("input_zero_point", "optional_tensor", None),
+            Parameter("other_zero_point", "optional_tensor", None),
         ),
-        _infer_conv2d,
-        _conv2d_flops,
-        "2-D cross-correlation of N×C×H×W with F×(C/groups)×R×S, zero padding; f16 and bf16 "
-        "accumulate in f32 and round once; bias is then added as by `+`.",
-        access="contraction",
-    ),
+        _infer_matmul_integer,
+        _matmul_flops,
+        "(input - input_zero_point) @ (other - other_zero_point) of i8 and u8, computed in i32 "
+        "(ONNX MatMulInteger).",
+        primitive=False,
+        formula=_matmul_integer,
+        access="free",
+        rule="i8 and u8 in any mixture; shapes as matmul; i32",
+        numerics="Exact up to 2^31, then it wraps.",
+    ).with_example("matmul_integer(x, y)", x=("i8", [[100, -100]]), y=("i8", [[100], [-100]])),
 )

@@ -9,6 +9,7 @@ from typing import Literal
 
 from wia_compiler.base.record import Family
 from wia_compiler.dialects.types import TensorSpec, Value
+from wia_compiler.dialects.wia.formula import Formula
 
 ParameterKind = Literal["tensor", "tensors", "optional_tensor", "attribute"]
 Access = Literal["pointwise", "view", "rows", "contraction", "free"]
@@ -92,9 +93,11 @@ class OpDeclaration:
 
     ``operator`` is how the language also spells it (``+``). ``literal_operands`` are parameters
     that may be a number literal, which then takes the dtype of the other operands. ``primitive``
-    ops are those that the mid level can express; the others are decomposed into them. ``flops``
-    counts floating-point or integer operations, with the convention in its family's file;
-    ``read_bytes`` what is read of the operands, where that is not all of them once.
+    ops are those that the mid level can express, but for calls of which ``composite_when`` holds;
+    the others are decomposed into them, by ``formula`` where it is given, which then is their
+    meaning too unless the reference has one of its own. ``flops`` counts floating-point or
+    integer operations, with the convention in its family's file; ``read_bytes`` what is read of
+    the operands, where that is not all of them once.
 
     ``access`` says how an element of the result depends on the operands: ``pointwise`` on the
     elements at the same place (NumPy's broadcasting), ``view`` on one element at an affine index,
@@ -114,6 +117,8 @@ class OpDeclaration:
     operator: str | None = None
     literal_operands: tuple[str, ...] = ()
     primitive: bool = True
+    composite_when: Callable[[Operands, Attributes], bool] | None = None
+    formula: Formula | None = None
     access: Access = "pointwise"
     read_bytes: Flops | None = None
     rule: str = ""
@@ -129,6 +134,12 @@ class OpDeclaration:
     def attribute_parameters(self) -> tuple[Parameter, ...]:
         """The parameters that are attributes."""
         return tuple(p for p in self.parameters if p.kind == "attribute")
+
+    def is_primitive(self, operands: Operands, attributes: Attributes) -> bool:
+        """Whether the mid level can express this call as it is."""
+        if not self.primitive or self.composite_when is None:
+            return self.primitive
+        return not self.composite_when(operands, attributes)
 
     def parameter(self, name: str) -> Parameter | None:
         """The parameter that a call may name so (alias or own name), or ``None``."""
@@ -153,6 +164,14 @@ class OpDeclaration:
         bool for bools, or a pair of a dtype's name and those.
         """
         return replace(self, example=Example(call, tuple(inputs.items())))
+
+
+def operand_names(declaration: OpDeclaration, count: int) -> tuple[str, ...]:
+    """The names of so many operands in order: those of a ``tensors`` parameter are numbered."""
+    parameters = declaration.tensor_parameters
+    if parameters and parameters[-1].kind == "tensors":
+        return tuple(f"{parameters[-1].name}.{number}" for number in range(count))
+    return tuple(parameter.name for parameter in parameters[:count])
 
 
 def _all_operands(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.dialects.wia.declaration import (
     Attributes,
+    Flops,
     InferenceError,
     OpDeclaration,
     Operands,
@@ -61,8 +62,13 @@ def _infer_gather(operands: Operands, attributes: Attributes) -> TensorSpec:
     return TensorSpec(index.shape, operand.dtype)
 
 
-def _read_selected(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
-    return result.size_bytes + operands["index"].size_bytes
+def read_selected(index: str) -> Flops:
+    """What is read: the index, and of the other operand one element for each of the result."""
+
+    def read_bytes(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
+        return result.size_bytes + operands[index].size_bytes
+
+    return read_bytes
 
 
 _DIM = Parameter("dim", "attribute", aliases=("axis",))
@@ -76,7 +82,7 @@ INDEXING: tuple[OpDeclaration, ...] = (
         free,
         "Whole slices of an array along an axis, those whose positions index lists.",
         access="free",
-        read_bytes=_read_selected,
+        read_bytes=read_selected("index"),
         rule="index is a list (or one) of integers; dim has its length, other sizes stay",
         numerics=OUT_OF_RANGE,
     ).with_example("index_select(x, 0, index)", x=[[1, 2], [3, 4], [5, 6]], index=[2, 0, 2]),
@@ -89,7 +95,7 @@ INDEXING: tuple[OpDeclaration, ...] = (
         "For each element of index the element of input at that position along an axis: "
         "out[i, j] = input[index[i, j], j] with dim=0, as torch.gather.",
         access="free",
-        read_bytes=_read_selected,
+        read_bytes=read_selected("index"),
         rule="index has as many axes as input and gives the shape; beside dim it is not larger",
         numerics=OUT_OF_RANGE,
     ).with_example("gather(x, 1, index)", x=[[1, 2], [3, 4]], index=[[0, 0], [1, 0]]),

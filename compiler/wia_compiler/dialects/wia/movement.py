@@ -88,9 +88,16 @@ def _infer_permute(operands: Operands, attributes: Attributes) -> TensorSpec:
     return TensorSpec(tuple(operand.shape[axis] for axis in axes), operand.dtype)
 
 
+def broadcast_sizes(operand: TensorSpec, attributes: Attributes) -> tuple[int, ...]:
+    """The shape that ``broadcast`` gives; -1 keeps the size of an axis."""
+    sizes = whole_numbers(attributes["shape"], "shape")
+    old = (-1,) * (len(sizes) - operand.rank) + operand.shape
+    return tuple(each if size == -1 else size for size, each in zip(sizes, old, strict=False))
+
+
 def _infer_broadcast(operands: Operands, attributes: Attributes) -> TensorSpec:
     operand = operands["input"]
-    sizes = whole_numbers(attributes["shape"], "shape")
+    sizes = broadcast_sizes(operand, attributes)
     padded = (1,) * (len(sizes) - operand.rank) + operand.shape
     fits = len(sizes) >= operand.rank and all(
         old in (1, new) for old, new in zip(padded, sizes, strict=True)
@@ -104,11 +111,19 @@ def _infer_broadcast(operands: Operands, attributes: Attributes) -> TensorSpec:
 
 
 def _move(
-    name: str, doc: str, infer: Infer, *attributes: Parameter, primitive: bool = True
+    name: str, doc: str, infer: Infer, rule: str, *attributes: Parameter, primitive: bool = True
 ) -> OpDeclaration:
     parameters = (Parameter("input"), *attributes)
     return OpDeclaration(
-        name, "movement", parameters, infer, free, doc, primitive=primitive, access="view"
+        name,
+        "movement",
+        parameters,
+        infer,
+        free,
+        doc,
+        primitive=primitive,
+        access="view",
+        rule=f"any dtype; {rule}",
     )
 
 
@@ -117,34 +132,39 @@ MOVEMENT: tuple[OpDeclaration, ...] = (
         "reshape",
         "The same elements, in row-major order, under another shape; one size may be -1.",
         _infer_reshape,
+        "shape, as many elements as input has",
         Parameter("shape", "attribute", REQUIRED),
-    ),
+    ).with_example("reshape(x, [3, -1])", x=[[1, 2, 3], [4, 5, 6]]),
     _move(
         "flatten",
         "Axes start_dim to end_dim joined into one.",
         _infer_flatten,
+        "the sizes of start_dim to end_dim multiplied; of a scalar a list of one",
         Parameter("start_dim", "attribute", 0),
         Parameter("end_dim", "attribute", -1),
         primitive=False,
-    ),
+    ).with_example("flatten(x)", x=[[1, 2], [3, 4]]),
     _move(
         "transpose",
         "Two axes swapped; left out, the last two.",
         _infer_transpose,
+        "the sizes of dim0 and dim1 swapped",
         Parameter("dim0", "attribute", -2),
         Parameter("dim1", "attribute", -1),
         primitive=False,
-    ),
+    ).with_example("transpose(x)", x=[[1, 2, 3], [4, 5, 6]]),
     _move(
         "permute",
         "All axes in a new order.",
         _infer_permute,
+        "the sizes in the order of dims",
         Parameter("dims", "attribute", REQUIRED),
-    ),
+    ).with_example("permute(x, [1, 0])", x=[[1, 2, 3], [4, 5, 6]]),
     _move(
         "broadcast",
         "Stretched to a shape by NumPy's rules.",
         _infer_broadcast,
+        "shape; counted from the last axis, each size of input is equal or 1; -1 keeps it",
         Parameter("shape", "attribute", REQUIRED, aliases=("size",)),
-    ),
+    ).with_example("broadcast(x, [2, 3])", x=[[1], [2]]),
 )

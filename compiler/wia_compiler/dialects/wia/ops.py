@@ -49,37 +49,18 @@ from wia_compiler.dialects.types import (
     to_attribute,
     type_of,
 )
-from wia_compiler.dialects.wia.contraction import CONTRACTION
 from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.declaration import (
     REQUIRED,
     InferenceError,
     OpDeclaration,
     Operands,
+    operand_names,
 )
-from wia_compiler.dialects.wia.elementwise import ELEMENTWISE
+from wia_compiler.dialects.wia.declarations import DECLARATIONS
 from wia_compiler.dialects.wia.fuse_match import FuseMatchOp
-from wia_compiler.dialects.wia.indexing import INDEXING
-from wia_compiler.dialects.wia.movement import MOVEMENT
-from wia_compiler.dialects.wia.placement import PLACEMENT
-from wia_compiler.dialects.wia.reduction import REDUCTION
-from wia_compiler.dialects.wia.scans import SCANS
 from wia_compiler.dialects.wia.size import SizeOp
-from wia_compiler.dialects.wia.windows import WINDOWS
 
-DECLARATIONS: dict[str, OpDeclaration] = {
-    row.name: row
-    for row in (
-        *ELEMENTWISE,
-        *REDUCTION,
-        *SCANS,
-        *WINDOWS,
-        *CONTRACTION,
-        *MOVEMENT,
-        *PLACEMENT,
-        *INDEXING,
-    )
-}
 GIVEN = "given"
 """Attribute that lists which tensor parameters an op with optional ones was given."""
 
@@ -135,10 +116,7 @@ class TensorOp(IRDLOperation):
         given = self.attributes.get(GIVEN)
         if given is not None:
             return tuple(str(name) for name in cast(tuple[Value, ...], from_attribute(given)))
-        parameters = self.declaration.tensor_parameters
-        if parameters and parameters[-1].kind == "tensors":
-            return tuple(f"{parameters[-1].name}.{n}" for n in range(len(self.arguments)))
-        return tuple(p.name for p in parameters if p.kind == "tensor")
+        return operand_names(self.declaration, len(self.arguments))
 
     @property
     def values(self) -> dict[str, Value]:
@@ -170,6 +148,11 @@ class TensorOp(IRDLOperation):
         """Whether every operand and the result has a static tensor or scalar type."""
         types = [self.result.type, *(value.type for value in self.arguments)]
         return not any(isinstance(each, AnyTensorType | LiteralType) for each in types)
+
+    @property
+    def is_primitive(self) -> bool:
+        """Whether the mid level can express the op as it is; it must be specialised."""
+        return self.declaration.is_primitive(self.operand_specs, self.values)
 
     @property
     def flops(self) -> int:
@@ -221,10 +204,9 @@ def make_op(
     ``InferenceError`` is raised where the rule of the op refuses the operands.
     """
     declaration = DECLARATIONS[name]
-    parameters = declaration.tensor_parameters
-    names = [parameter.name for parameter in parameters]
-    if parameters and parameters[-1].kind == "tensors":
-        names = [f"{names[-1]}.{n}" for n in range(len(operands))]
+    variadic = any(p.kind == "tensors" for p in declaration.parameters)
+    count = len(operands) if variadic else len(declaration.tensor_parameters)
+    names = operand_names(declaration, count)
     if not isinstance(operands, Mapping):
         operands = dict(zip(names, operands, strict=False))
     ordered = [each for each in names if each in operands]

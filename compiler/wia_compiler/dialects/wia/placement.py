@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.dialects.types import TensorSpec, Value
@@ -16,6 +17,7 @@ from wia_compiler.dialects.wia.declaration import (
     Operands,
     Parameter,
 )
+from wia_compiler.dialects.wia.formula import Algebra, Call
 from wia_compiler.dialects.wia.literals import literal_fault
 from wia_compiler.dialects.wia.movement import free, whole_numbers
 from wia_compiler.dialects.wia.rules import describe, normalize_axis, same_dtype
@@ -160,10 +162,61 @@ def _check_margin(axis: int, margin: Margin, operand: TensorSpec, mode: str) -> 
         )
 
 
-def is_plain_pad(spec: TensorSpec, attributes: Attributes) -> bool:
-    """Whether a ``pad`` only adds constants, which is the form that the mid level has."""
-    margins = margins_of(spec, attributes)
-    return attributes["mode"] == "constant" and all(min(m.before, m.after) >= 0 for m in margins)
+def _is_composite_pad(operands: Operands, attributes: Attributes) -> bool:
+    """Whether a ``pad`` does more than add constants, which is the form that the mid level has."""
+    margins = margins_of(operands["input"], attributes)
+    return attributes["mode"] != "constant" or any(min(m.before, m.after) < 0 for m in margins)
+
+
+def _pad(call: Call[Any], a: Algebra[Any]) -> Any:
+    """Constants added first, then elements taken away; other modes join parts of the array."""
+    margins = margins_of(a.spec(call["input"]), call.attributes)
+    if call.attributes["mode"] == "constant":
+        return _pad_and_cut(call, margins, a)
+    value = call["input"]
+    for axis, margin in enumerate(margins):
+        value = _with_copies(value, axis, margin, str(call.attributes["mode"]), a)
+    return value
+
+
+def _pad_and_cut(call: Call[Any], margins: tuple[Margin, ...], a: Algebra[Any]) -> Any:
+    added = [(max(m.before, 0), max(m.after, 0)) for m in reversed(margins)]
+    attributes: dict[str, Value] = {
+        "pad": tuple(end for pair in added for end in pair),
+        "value": call.attributes["value"],
+        "interior": tuple(margin.between for margin in reversed(margins)),
+    }
+    value = a.named("pad", {"input": call["input"]}, attributes)
+    starts = tuple(max(-margin.before, 0) for margin in margins)
+    sizes = zip(starts, call.result.shape, strict=True)
+    return a.op("slice", value, starts=starts, stops=tuple(start + size for start, size in sizes))
+
+
+def _with_copies(value: Any, axis: int, margin: Margin, mode: str, a: Algebra[Any]) -> Any:
+    """An axis with copies of its own elements before and after it."""
+    size = a.spec(value).shape[axis]
+
+    def part(start: int, count: int, *, backwards: bool = False) -> list[Any]:
+        if not count:
+            return []
+        taken = a.op("narrow", value, dim=axis, start=start, length=count)
+        return [a.op("flip", taken, dims=(axis,)) if backwards else taken]
+
+    def repeated(start: int, count: int) -> list[Any]:
+        return [a.op("repeat_interleave", each, repeats=count, dim=axis) for each in part(start, 1)]
+
+    before, after = margin.before, margin.after
+    if not before and not after:
+        return value
+    match mode:
+        case "reflect":
+            head = part(1, before, backwards=True)
+            tail = part(size - 1 - after, after, backwards=True)
+        case "replicate":
+            head, tail = repeated(0, before), repeated(size - 1, after)
+        case _:
+            head, tail = part(size - before, before), part(0, after)
+    return a.op("concat", *head, value, *tail, dim=axis)
 
 
 def _infer_concat(operands: Operands, attributes: Attributes) -> TensorSpec:
@@ -176,7 +229,8 @@ def _infer_concat(operands: Operands, attributes: Attributes) -> TensorSpec:
         others = [n for n in range(first.rank) if n != axis]
         if spec.rank != first.rank or any(spec.shape[n] != first.shape[n] for n in others):
             raise InferenceError(
-                f"concat along axis {axis}: {describe(first)} and {describe(spec)} differ beside it",
+                f"concat along axis {axis}: {describe(first)} and {describe(spec)} differ in "
+                "another axis",
                 "all sizes but that of the axis must be equal",
             )
     total = sum(spec.shape[axis] for spec in specs)
@@ -245,6 +299,8 @@ PLACEMENT: tuple[OpDeclaration, ...] = (
         "Elements added around an array: pad lists (before, after) of each axis, the last axis "
         "first; negative counts take elements away. mode is constant, reflect, replicate or "
         "circular; interior adds that many elements of value between each two.",
+        composite_when=_is_composite_pad,
+        formula=_pad,
         access="free",
         rule="any dtype; each axis grows by before + after + interior × (size − 1)",
     ).with_example("pad(x, [1, 2], value=9)", x=[[1, 2, 3], [4, 5, 6]]),

@@ -13,8 +13,10 @@ from wia_compiler.dialects.wia.declaration import (
     Operands,
     Parameter,
 )
+from wia_compiler.dialects.wia.formula import carried
 from wia_compiler.dialects.wia.rules import (
     describe,
+    is_narrow,
     normalize_axes,
     normalize_axis,
     require_float,
@@ -22,11 +24,15 @@ from wia_compiler.dialects.wia.rules import (
     same_dtype,
 )
 
-_AXES = Parameter("dim", "attribute", None, aliases=("axis",))
-_KEEP = Parameter("keepdim", "attribute", False, aliases=("keepdims",))
+AXES = Parameter("dim", "attribute", None, aliases=("axis",))
+"""The axes that a reduction folds: one, several, or all where it is left out."""
+KEEP = Parameter("keepdim", "attribute", False, aliases=("keepdims",))
+"""Whether folded axes stay, with size 1."""
 
 
-def _reduce(name: str, doc: str, *, floats: bool = False, primitive: bool = True) -> OpDeclaration:
+def _reduce(
+    name: str, doc: str, *, floats: bool = False, primitive: bool = True, sums: bool = False
+) -> OpDeclaration:
     def infer(operands: Operands, attributes: Attributes) -> TensorSpec:
         operand = operands["input"]
         require_float(operand, name) if floats else require_number(operand, name)
@@ -38,9 +44,21 @@ def _reduce(name: str, doc: str, *, floats: bool = False, primitive: bool = True
     def flops(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
         return operands["input"].num_elements
 
-    parameters = (Parameter("input"), _AXES, _KEEP)
+    parameters = (Parameter("input"), AXES, KEEP)
     return OpDeclaration(
-        name, "reduction", parameters, infer, flops, doc, primitive=primitive, access="rows"
+        name,
+        "reduction",
+        parameters,
+        infer,
+        flops,
+        doc,
+        primitive=primitive,
+        composite_when=is_narrow if sums else None,
+        formula=carried(name) if sums else None,
+        access="rows",
+        rule=f"{'floats' if floats else 'numbers'}; the shape without dim, or with size 1 there "
+        "(keepdim); dtype of input",
+        numerics=_FOLDED if sums else "",
     )
 
 
@@ -97,18 +115,31 @@ def _passes(count: int):
 
 
 _NORMALIZED = Parameter("normalized_shape", "attribute", None)
+_FOLDED = (
+    "f16 and bf16 are carried in f32 and rounded once, integers wrap; the order of accumulation "
+    "is not defined."
+)
+_ROWS = [[1.0, 2.0], [3.0, 5.0]]
 
 REDUCTION: tuple[OpDeclaration, ...] = (
-    _reduce("reduce_sum", "Sum over axes; of no elements it is 0."),
-    _reduce("reduce_prod", "Product over axes; of no elements it is 1."),
-    _reduce("reduce_max", "Largest over axes; NaN if any is NaN."),
-    _reduce("reduce_min", "Smallest over axes; NaN if any is NaN."),
+    _reduce("reduce_sum", "Sum over axes; of no elements it is 0.", sums=True).with_example(
+        "reduce_sum(x, dim=1)", x=_ROWS
+    ),
+    _reduce("reduce_prod", "Product over axes; of no elements it is 1.", sums=True).with_example(
+        "reduce_prod(x, dim=0)", x=_ROWS
+    ),
+    _reduce("reduce_max", "Largest over axes; NaN if any is NaN.").with_example(
+        "reduce_max(x, dim=1, keepdim=true)", x=_ROWS
+    ),
+    _reduce("reduce_min", "Smallest over axes; NaN if any is NaN.").with_example(
+        "reduce_min(x)", x=_ROWS
+    ),
     _reduce(
         "reduce_mean",
         "Arithmetic mean over axes, carried in f32 (f64 for f64); of no elements it is NaN.",
         floats=True,
         primitive=False,
-    ),
+    ).with_example("reduce_mean(x, dim=1)", x=_ROWS),
     OpDeclaration(
         "softmax",
         "reduction",
@@ -118,7 +149,9 @@ REDUCTION: tuple[OpDeclaration, ...] = (
         "exp(x - max) / sum(exp(x - max)) along an axis, carried in f32 (f64 for f64).",
         primitive=False,
         access="rows",
-    ),
+        rule="floats; shape and dtype of input",
+        numerics="A row of -inf gives NaN, as in PyTorch.",
+    ).with_example("softmax(x)", x=_ROWS),
     OpDeclaration(
         "layer_norm",
         "reduction",
@@ -135,7 +168,9 @@ REDUCTION: tuple[OpDeclaration, ...] = (
         "(f64 for f64); the variance is the biased one.",
         primitive=False,
         access="rows",
-    ),
+        rule="floats of one dtype; weight and bias have the shape of the normalised axes; shape "
+        "of input",
+    ).with_example("layer_norm(x)", x=_ROWS),
     OpDeclaration(
         "rms_norm",
         "reduction",
@@ -151,5 +186,6 @@ REDUCTION: tuple[OpDeclaration, ...] = (
         "eps left out is the machine epsilon of the dtype.",
         primitive=False,
         access="rows",
-    ),
+        rule="floats of one dtype; weight has the shape of the normalised axes; shape of input",
+    ).with_example("rms_norm(x)", x=[[3.0, 4.0]]),
 )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from wia_compiler.base.dtypes import BOOL, DType
 from wia_compiler.dialects.types import TensorSpec, Value
-from wia_compiler.dialects.wia.declaration import InferenceError
+from wia_compiler.dialects.wia.declaration import Attributes, InferenceError, Operands
 
 
 def describe(spec: TensorSpec) -> str:
@@ -95,3 +95,9 @@ def int_tuple(value: Value, length: int, name: str) -> tuple[int, ...]:
     if len(items) != length or any(not isinstance(i, int) or isinstance(i, bool) for i in items):
         raise InferenceError(f"{name} takes one whole number or {length} of them, found {value!r}")
     return tuple(int(item) for item in items if isinstance(item, int))
+
+
+def is_narrow(operands: Operands, attributes: Attributes) -> bool:
+    """Whether folds of the input are carried in a wider dtype: f16 and bf16."""
+    dtype = operands["input"].dtype
+    return dtype.accumulator != dtype.name

@@ -5,6 +5,8 @@ FLOP convention: one per element that is read.
 
 from __future__ import annotations
 
+from typing import Any
+
 from wia_compiler.base.dtypes import I64
 from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.dialects.wia.declaration import (
@@ -14,12 +16,27 @@ from wia_compiler.dialects.wia.declaration import (
     Operands,
     Parameter,
 )
+from wia_compiler.dialects.wia.formula import Algebra, Call, Formula, carried
 from wia_compiler.dialects.wia.reduction import reduced_shape
-from wia_compiler.dialects.wia.rules import describe, normalize_axis, require_number
+from wia_compiler.dialects.wia.rules import describe, is_narrow, normalize_axis, require_number
 
 
 def _per_input(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
     return operands["input"].num_elements
+
+
+def _of_all_axes(operands: Operands, attributes: Attributes) -> bool:
+    return attributes["dim"] is None
+
+
+def _in_row_major_order(name: str) -> Formula:
+    """The position in the array as one list."""
+
+    def formula(call: Call[Any], a: Algebra[Any]) -> Any:
+        count = a.spec(call["input"]).num_elements
+        return a.reshape(a.op(name, a.reshape(call["input"], (count,)), dim=0), call.result.shape)
+
+    return formula
 
 
 def _position(name: str, doc: str) -> OpDeclaration:
@@ -50,6 +67,8 @@ def _position(name: str, doc: str) -> OpDeclaration:
         infer,
         _per_input,
         doc,
+        composite_when=_of_all_axes,
+        formula=_in_row_major_order(name),
         access="free",
         rule="numbers; the shape without dim (or with size 1 there), all axes where dim is none; "
         "i64",
@@ -71,6 +90,8 @@ def _scan(name: str, doc: str) -> OpDeclaration:
         infer,
         _per_input,
         doc,
+        composite_when=is_narrow,
+        formula=carried(name),
         access="free",
         rule="numbers; shape and dtype of input",
         numerics="Carried in f32 for f16 and bf16, and each element rounded once; integers wrap. "

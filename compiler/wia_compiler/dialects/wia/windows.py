@@ -16,7 +16,8 @@ from wia_compiler.dialects.wia.declaration import (
     Operands,
     Parameter,
 )
-from wia_compiler.dialects.wia.rules import describe, require_number
+from wia_compiler.dialects.wia.formula import carried
+from wia_compiler.dialects.wia.rules import describe, is_narrow, require_number
 
 WINDOW_KINDS = ("max", "min", "sum", "prod")
 
@@ -115,6 +116,10 @@ def _infer_reduce_window(operands: Operands, attributes: Attributes) -> TensorSp
     return TensorSpec(shape, operand.dtype)
 
 
+def _is_carried(operands: Operands, attributes: Attributes) -> bool:
+    return attributes["kind"] in ("sum", "prod") and is_narrow(operands, attributes)
+
+
 def _window_flops(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
     return result.num_elements * math.prod(window.size for window in windows_of(attributes))
 
@@ -136,6 +141,8 @@ WINDOWS: tuple[OpDeclaration, ...] = (
         "max, min, sum or prod (kind) of windows that slide over the last axes, as many as "
         "kernel_size has entries. stride left out is kernel_size; padding is a number or a pair "
         "(before, after) for each axis, and padding elements take no part.",
+        composite_when=_is_carried,
+        formula=carried("reduce_window"),
         access="free",
         rule="numbers; a windowed axis has (size + padding − dilation (kernel − 1) − 1) / stride "
         "+ 1 elements, rounded down",

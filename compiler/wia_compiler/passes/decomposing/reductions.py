@@ -13,13 +13,6 @@ from wia_compiler.passes.fusing.places import folded_axes
 from wia_compiler.reference.reductions import machine_epsilon
 
 
-def reduce_in_accumulator(op: TensorOp, steps: Steps) -> SSAValue:
-    """A reduction of f16 or bf16 between casts to f32 and back."""
-    wide = steps.widened(op.arguments[0])
-    result = steps.named(op.declaration.name, {"input": wide}, op.values)
-    return steps.cast(result, op.result_spec.dtype)
-
-
 def reduce_mean(op: TensorOp, steps: Steps) -> SSAValue:
     """The sum divided by how many there are; 0 / 0 of none."""
     wide = steps.widened(op.arguments[0])

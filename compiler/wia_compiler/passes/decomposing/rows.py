@@ -1,4 +1,4 @@
-"""The table of decompositions: op → function that writes it in primitives."""
+"""Decompositions: by a function of this table, or by the formula that an op is declared with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from xdsl.ir import SSAValue
 
-from wia_compiler.dialects.types import spec_of
+from wia_compiler.dialects.wia.formula import Call
 from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.passes.canonical_functions import axes_order
 from wia_compiler.passes.decomposing.elementwise import (
@@ -18,9 +18,9 @@ from wia_compiler.passes.decomposing.elementwise import (
     sigmoid,
     silu,
 )
+from wia_compiler.passes.decomposing.kept import is_kept_whole
 from wia_compiler.passes.decomposing.reductions import (
     layer_norm,
-    reduce_in_accumulator,
     reduce_mean,
     rms_norm,
     softmax,
@@ -28,17 +28,6 @@ from wia_compiler.passes.decomposing.reductions import (
 from wia_compiler.passes.decomposing.steps import Steps
 
 Decomposition: TypeAlias = "Callable[[TensorOp, Steps], SSAValue]"
-
-
-def conv2d_with_bias(op: TensorOp, steps: Steps) -> SSAValue:
-    """The convolution, and an addition of the bias along the channels."""
-    bias = op.argument("bias")
-    if bias is None:
-        raise ValueError("only a conv2d with a bias is decomposed")
-    operands = {"input": op.arguments[0], "weight": op.arguments[1]}
-    product = steps.named("conv2d", operands, op.values)
-    channels = spec_of(bias.type).shape[0]
-    return steps.op("add", product, steps.op("reshape", bias, shape=(channels, 1, 1)))
 
 
 def transpose(op: TensorOp, steps: Steps) -> SSAValue:
@@ -67,13 +56,31 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
 
 
 def decomposition_of(op: TensorOp) -> Decomposition | None:
-    """How to write an op in primitives; ``None`` where it is one."""
-    name = op.declaration.name
-    if name in DECOMPOSITIONS:
-        return DECOMPOSITIONS[name]
-    if name == "conv2d" and op.argument("bias") is not None:
-        return conv2d_with_bias
-    dtype = op.result_spec.dtype
-    if name in ("reduce_sum", "reduce_prod") and dtype.accumulator != dtype.name:
-        return reduce_in_accumulator
-    return None
+    """How to write an op in simpler ones; ``None`` where the mid level can express it."""
+    if op.is_primitive or is_kept_whole(op):
+        return None
+    if op.declaration.name in DECOMPOSITIONS:
+        return DECOMPOSITIONS[op.declaration.name]
+    if op.declaration.formula is None:
+        raise ValueError(f"{op.name} is no primitive and has no formula")
+    return by_formula
+
+
+def by_formula(op: TensorOp, steps: Steps) -> SSAValue:
+    """The steps of the op's own formula."""
+    formula = op.declaration.formula
+    if formula is None:
+        raise ValueError(f"{op.name} has no formula")
+    operands = dict(zip(op.given, op.arguments, strict=True))
+    return formula(Call(operands, op.values, op.result_spec), steps)
+
+
+def is_written_out(op: TensorOp) -> bool:
+    """Whether an op stands for several kernels or views, so that fusion is to see its steps.
+
+    The others become one kernel each, and fusion decides on them as a whole.
+    """
+    formula = op.declaration.formula is not None
+    if not formula or op.declaration.access not in ("free", "view"):
+        return False
+    return decomposition_of(op) is not None

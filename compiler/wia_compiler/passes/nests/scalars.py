@@ -22,7 +22,9 @@ Binary = Callable[[SSAValue, SSAValue], Operation]
 
 _UNARY_MATH: dict[str, Unary] = {
     "exp": math.ExpOp,
+    "exp2": math.Exp2Op,
     "log": math.LogOp,
+    "log2": math.Log2Op,
     "sqrt": math.SqrtOp,
     "rsqrt": math.RsqrtOp,
     "sin": math.SinOp,
@@ -50,7 +52,14 @@ _COMPARISONS = {
     "gt": ("ogt", "sgt", "ugt"),
     "ge": ("oge", "sge", "uge"),
 }
-_LOGICAL: dict[str, Binary] = {"logical_and": arith.AndIOp, "logical_or": arith.OrIOp}
+# Integers and bools alike
+_BITWISE: dict[str, Binary] = {
+    "logical_and": arith.AndIOp,
+    "logical_or": arith.OrIOp,
+    "bitwise_and": arith.AndIOp,
+    "bitwise_or": arith.OrIOp,
+    "bitwise_xor": arith.XOrIOp,
+}
 
 
 def apply_scalar(body: Body, name: str, dtype: DType, operands: Sequence[SSAValue]) -> SSAValue:
@@ -60,10 +69,10 @@ def apply_scalar(body: Body, name: str, dtype: DType, operands: Sequence[SSAValu
     """
     if name == "where":
         return body.select(*operands)
-    if name in _LOGICAL:
-        return body.add(_LOGICAL[name](operands[0], operands[1]))
-    if name == "logical_not":
-        return body.add(arith.XOrIOp(operands[0], body.constant(True, dtype)))
+    if name in _BITWISE:
+        return body.add(_BITWISE[name](operands[0], operands[1]))
+    if name in ("logical_not", "bitwise_not"):
+        return body.add(arith.XOrIOp(operands[0], _all_bits(body, dtype)))
     wide = [body.widen(value, dtype) for value in operands]
     if name in _COMPARISONS:
         return body.compare(_COMPARISONS[name][_column(dtype)], *wide)
@@ -105,6 +114,36 @@ def _absolute(body: Body, dtype: DType, operands: Sequence[SSAValue]) -> SSAValu
         return value
     negative = body.compare("slt", value, body.constant(0, dtype))
     return body.select(negative, _negate(body, dtype, operands), value)
+
+
+def _all_bits(body: Body, dtype: DType) -> SSAValue:
+    """The value whose bits are all set."""
+    if dtype.kind == "bool":
+        return body.constant(True, dtype)
+    return body.constant(-1 if dtype.kind == "int" else (1 << dtype.bits) - 1, dtype)
+
+
+def _shift_left(body: Body, dtype: DType, operands: Sequence[SSAValue]) -> SSAValue:
+    value, amount = operands
+    inside, safe = _shift_amount(body, dtype, amount)
+    return body.select(inside, body.add(arith.ShLIOp(value, safe)), body.constant(0, dtype))
+
+
+def _shift_right(body: Body, dtype: DType, operands: Sequence[SSAValue]) -> SSAValue:
+    """Beyond the last bit a number shifts to what its sign repeats."""
+    value, amount = operands
+    inside, safe = _shift_amount(body, dtype, amount)
+    if dtype.kind == "uint":
+        shifted = body.add(arith.ShRUIOp(value, safe))
+        return body.select(inside, shifted, body.constant(0, dtype))
+    furthest = body.constant(dtype.bits - 1, dtype)
+    return body.add(arith.ShRSIOp(value, body.select(inside, safe, furthest)))
+
+
+def _shift_amount(body: Body, dtype: DType, amount: SSAValue) -> tuple[SSAValue, SSAValue]:
+    """Whether an amount is 0 to bits - 1, and one that always is, as MLIR's shifts ask for."""
+    inside = body.compare("ult", amount, body.constant(dtype.bits, dtype))
+    return inside, body.select(inside, amount, body.constant(0, dtype))
 
 
 def _floor_divide(body: Body, dtype: DType, operands: Sequence[SSAValue]) -> SSAValue:
@@ -177,6 +216,8 @@ _RULES: dict[str, Rule] = {
     "pow": _power,
     "neg": _negate,
     "abs": _absolute,
+    "bitwise_left_shift": _shift_left,
+    "bitwise_right_shift": _shift_right,
     "floordiv": _floor_divide,
     "mod": _modulo,
 }
