@@ -1,0 +1,1 @@
+"""Runs PTX text on numpy arrays and counts what it does."""

@@ -1,0 +1,141 @@
+"""Counters of a launch: names as in Nsight Compute, for each line of the text and in total.
+
+What counts instructions counts those of the PTX, which is not what the hardware executes: such
+names begin with ``ptx_``. Memory counters keep Nsight Compute's names; they are what the hardware
+would count as long as the assembler keeps each access.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wia_compiler.simulators.ptx.decode import Decoded
+from wia_compiler.simulators.ptx.graph import BasicBlock
+from wia_compiler.simulators.ptx.machine import Traffic
+from wia_compiler.simulators.ptx.schedule import Executed
+
+
+@dataclass
+class LineCounts:
+    """What the instructions of one line of the PTX did.
+
+    ``warps`` and ``threads`` count executions, ``predicated_on`` threads whose predicate held.
+    Global and local accesses have sectors, those of shared memory wavefronts; the ideal is what
+    the same bytes would need at least.
+    """
+
+    text: str
+    warps: int = 0
+    threads: int = 0
+    predicated_on: int = 0
+    flops: int = 0
+    branches: int = 0
+    divergent_branches: int = 0
+    traffic: dict[str, Traffic] = field(default_factory=dict[str, Traffic])
+    location: tuple[int, int, int] | None = None
+
+
+def line_counts(
+    blocks: Sequence[BasicBlock],
+    code: Sequence[Decoded],
+    executed: Executed,
+    traffic: Mapping[tuple[int, str], Traffic],
+) -> dict[int, LineCounts]:
+    """Counts by line of the text (from 1), of lines that hold an instruction."""
+    lines: dict[int, LineCounts] = {}
+    for number, block in enumerate(blocks):
+        warps, threads = int(executed.warps[number]), int(executed.threads[number])
+        for at in range(block.start, block.stop):
+            decoded = code[at]
+            instruction = decoded.instruction
+            on = executed.predicated.get(at, threads)
+            row = lines.setdefault(
+                instruction.span.line,
+                LineCounts(instruction.name, location=instruction.location),
+            )
+            row.warps += warps
+            row.threads += threads
+            row.predicated_on += on
+            row.flops += on * decoded.flops
+            row.branches += executed.branches.get(at, 0)
+            row.divergent_branches += executed.divergent.get(at, 0)
+    for (at, space), found in traffic.items():
+        lines[code[at].instruction.span.line].traffic[space] = found
+    return lines
+
+
+def counters_of(
+    blocks: Sequence[BasicBlock],
+    code: Sequence[Decoded],
+    executed: Executed,
+    traffic: Mapping[tuple[int, str], Traffic],
+) -> dict[str, int | float]:
+    """The totals of a launch by name."""
+    warps = threads = on = 0
+    flops: dict[str, int] = {}
+    for number, block in enumerate(blocks):
+        size = block.stop - block.start
+        warps += int(executed.warps[number]) * size
+        threads += int(executed.threads[number]) * size
+        for at in range(block.start, block.stop):
+            each = executed.predicated.get(at, int(executed.threads[number]))
+            on += each
+            if code[at].flops:
+                name = code[at].precision
+                flops[name] = flops.get(name, 0) + each * code[at].flops
+    branches = sum(executed.branches.values())
+    divergent = sum(executed.divergent.values())
+    found: dict[str, int | float] = {
+        "ptx_inst_executed": warps,
+        "ptx_thread_inst_executed": threads,
+        "ptx_thread_inst_executed_pred_on": on,
+        "ptx_thread_inst_executed_per_inst_executed": threads / warps if warps else 0.0,
+        "ptx_branches": branches,
+        "ptx_branches_divergent": divergent,
+        "ptx_branch_efficiency_pct": 100 * (1 - divergent / branches) if branches else 100.0,
+        "flops": sum(flops.values()),
+    }
+    found |= {f"flops_{name}": count for name, count in sorted(flops.items())}
+    return found | _memory_counters(code, traffic)
+
+
+_OPERATIONS = {"ld": "ld", "ldu": "ld", "st": "st", "atom": "atom", "red": "red"}
+
+
+def _memory_counters(
+    code: Sequence[Decoded], traffic: Mapping[tuple[int, str], Traffic]
+) -> dict[str, int | float]:
+    found: dict[str, int | float] = {}
+    ideal = excess = conflicts = 0
+    for (at, space), each in sorted(traffic.items()):
+        name = _OPERATIONS[code[at].instruction.opcode]
+        _add(found, f"l1tex__t_requests_pipe_lsu_mem_{space}_op_{name}.sum", each.requests)
+        if space == "shared":
+            lost = each.wavefronts - each.ideal_wavefronts
+            _add(
+                found, f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{name}.sum", each.wavefronts
+            )
+            _add(found, f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{name}.sum", lost)
+            conflicts += lost
+        else:
+            _add(found, f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_{name}.sum", each.sectors)
+        if space == "global":
+            ideal += each.ideal_sectors
+            excess += max(0, each.sectors - each.ideal_sectors)
+    for name in ("ld", "st"):
+        sectors = found.get(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{name}.sum")
+        requests = found.get(f"l1tex__t_requests_pipe_lsu_mem_global_op_{name}.sum")
+        if sectors is not None and requests:
+            key = f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{name}.ratio"
+            found[key] = sectors / requests
+    if ideal:
+        found["derived__memory_l2_theoretical_sectors_global"] = ideal + excess
+        found["derived__memory_l2_theoretical_sectors_global_ideal"] = ideal
+        found["derived__memory_l2_theoretical_sectors_global_excessive"] = excess
+    found["shared_memory_bank_conflicts"] = conflicts
+    return found
+
+
+def _add(found: dict[str, int | float], name: str, count: int) -> None:
+    found[name] = found.get(name, 0) + count

@@ -1,0 +1,192 @@
+"""Steps of instructions that touch memory: loads, stores, atomic operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from wia_compiler.simulators.ptx.machine import Machine, Offsets, Step, loaded, stored
+from wia_compiler.simulators.ptx.memory import LOCAL_WINDOW, SHARED_WINDOW
+from wia_compiler.simulators.ptx.operands import (
+    Read,
+    Scope,
+    Write,
+    address_reader,
+    items_of,
+    reader,
+    writer,
+)
+from wia_compiler.simulators.ptx.syntax import Address, Instruction, Symbol
+from wia_compiler.simulators.ptx.threads import Array
+from wia_compiler.simulators.ptx.types import TYPES, PtxType
+from wia_compiler.simulators.ptx.values.form import Form, UnknownForm
+from wia_compiler.simulators.ptx.values.rounding import canonical
+
+_SPACES = ("global", "shared", "local", "param", "const")
+_HINTS = frozenset({
+    "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "volatile", "weak", "relaxed", "acquire",
+    "release", "acq_rel", "sys", "gpu", "cta", "cluster", "v2", "v4", "v8", "noftz", "unified",
+    "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last",
+    "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B", "mmio",
+})  # fmt: skip
+
+
+def space_of(form: Form) -> str:
+    """The state space that an instruction names, ``generic`` without one."""
+    words = [word.partition("::")[0] for word in form.instruction.modifiers]
+    return next((word for word in words if word in _SPACES), "generic")
+
+
+def _check_flags(form: Form, more: frozenset[str] = frozenset()) -> None:
+    for word in form.flags:
+        if word.partition("::")[0] not in _SPACES and word not in _HINTS | more:
+            raise UnknownForm(f"{form.instruction.name}: .{word}")
+
+
+def _lanes(machine: Machine) -> Offsets:
+    return np.flatnonzero(machine.threads.mask)
+
+
+def _at(read: Read, machine: Machine, lanes: Offsets) -> Array:
+    value = read(machine.threads)
+    return np.broadcast_to(value, (machine.threads.count,))[lanes]
+
+
+def decode_load(form: Form, number: int, scope: Scope) -> Step:
+    """``ld``: one element, or the elements of a vector, for each thread."""
+    _check_flags(form)
+    instruction, type, space = form.instruction, form.type, space_of(form)
+    targets = items_of(instruction.operands[0])
+    put = [writer(target, type, scope) for target in targets]
+    find = address_reader(instruction.operands[1], scope)
+    size = type.size_bytes * len(targets)
+    if space == "param" and not _is_fixed(instruction):
+        raise UnknownForm(f"{instruction.name} of a computed address")
+
+    def step(machine: Machine) -> None:
+        threads, lanes = machine.threads, _lanes(machine)
+        results = [np.zeros(threads.count, type.value) for _ in targets]
+        for kind, some, offsets in machine.spaces(space, _at(find, machine, lanes), lanes):
+            memory, places = machine.places(instruction, number, kind, some, offsets, size)
+            for index, result in enumerate(results):
+                where = places + index * type.size_bytes
+                result[some] = loaded(memory, where, type.value)
+        for write, result in zip(put, results, strict=True):
+            write(threads, result)
+
+    return step
+
+
+def _is_fixed(instruction: Instruction) -> bool:
+    address = instruction.operands[-1]
+    return isinstance(address, Address) and isinstance(address.base, Symbol)
+
+
+def decode_store(form: Form, number: int, scope: Scope) -> Step:
+    """``st``: of threads that write one place, the last in order stays."""
+    _check_flags(form)
+    instruction, type, space = form.instruction, form.type, space_of(form)
+    if space in ("param", "const"):
+        raise UnknownForm(f"{instruction.name}: stores to {space} memory")
+    find = address_reader(instruction.operands[0], scope)
+    values = [reader(each, type, scope) for each in items_of(instruction.operands[1])]
+    size = type.size_bytes * len(values)
+
+    def step(machine: Machine) -> None:
+        lanes = _lanes(machine)
+        for kind, some, offsets in machine.spaces(space, _at(find, machine, lanes), lanes):
+            memory, places = machine.places(instruction, number, kind, some, offsets, size)
+            for index, read in enumerate(values):
+                where = places + index * type.size_bytes
+                stored(memory, where, _at(read, machine, some), type.value)
+
+    return step
+
+
+Combine = Callable[[Array, Array, Array], Array]
+"""What a place holds, and the operands (the second may be anything): what it holds then."""
+
+
+def _increment(old: Array, limit: Array, unused: Array) -> Array:
+    return np.where(old >= limit, 0, old + old.dtype.type(1)).astype(old.dtype)
+
+
+def _decrement(old: Array, limit: Array, unused: Array) -> Array:
+    wraps = (old == 0) | (old > limit)
+    return np.where(wraps, limit, old - old.dtype.type(1))
+
+
+def _add(old: Array, value: Array, unused: Array) -> Array:
+    total = old + value
+    return canonical(total) if total.dtype.kind not in "iu" else total
+
+
+_COMBINERS: dict[str, Combine] = {
+    "add": _add,
+    "min": lambda old, value, unused: np.minimum(old, value),
+    "max": lambda old, value, unused: np.maximum(old, value),
+    "and": lambda old, value, unused: old & value,
+    "or": lambda old, value, unused: old | value,
+    "xor": lambda old, value, unused: old ^ value,
+    "exch": lambda old, value, unused: value,
+    "cas": lambda old, value, other: np.where(old == value, other, old),
+    "inc": _increment,
+    "dec": _decrement,
+}
+
+
+def decode_atomic(form: Form, number: int, scope: Scope) -> Step:
+    """``atom`` and ``red``: one thread after the other, in order of block, warp and lane."""
+    instruction, type, space = form.instruction, form.type, space_of(form)
+    operation = form.one_of(tuple(_COMBINERS))
+    _check_flags(form, frozenset({operation}))
+    if type.lanes > 1 or not operation:
+        raise UnknownForm(f"{instruction.name}")
+    combine = _COMBINERS[operation]
+    returns = instruction.opcode == "atom"
+    operands = instruction.operands[1:] if returns else instruction.operands
+    put: Write = writer(instruction.operands[0] if returns else None, type, scope)
+    find = address_reader(operands[0], scope)
+    values = [reader(each, type, scope) for each in operands[1:]]
+
+    def step(machine: Machine) -> None:
+        threads, lanes = machine.threads, _lanes(machine)
+        before = np.zeros(threads.count, type.value)
+        for kind, some, offsets in machine.spaces(space, _at(find, machine, lanes), lanes):
+            memory, places = machine.places(
+                instruction, number, kind, some, offsets, type.size_bytes
+            )
+            first = _at(values[0], machine, some)
+            second = _at(values[-1], machine, some)
+            before[some] = _in_turn(memory, places, first, second, type, combine)
+        put(threads, before)
+
+    return step
+
+
+def _in_turn(
+    memory: np.ndarray, places: Offsets, first: Array, second: Array, type: PtxType,
+    combine: Combine,
+) -> Array:  # fmt: skip
+    """Combine with each place, the earliest thread of each place at a time; what was there."""
+    before = np.zeros(len(places), type.value)
+    waiting = np.arange(len(places))
+    while len(waiting):
+        _, earliest = np.unique(places[waiting], return_index=True)
+        turn = waiting[earliest]
+        old = loaded(memory, places[turn], type.value)
+        before[turn] = old
+        stored(memory, places[turn], combine(old, first[turn], second[turn]), type.value)
+        waiting = np.delete(waiting, earliest)
+    return before
+
+
+def decode_address(form: Form, scope: Scope) -> Step:
+    """``cvta``: between generic addresses and those of a space."""
+    instruction, space = form.instruction, space_of(form)
+    window = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space, 0)
+    shift = np.uint64((-window if "to" in form.flags else window) % (1 << 64))
+    read = reader(instruction.operands[1], TYPES["u64"], scope)
+    put = writer(instruction.operands[0], TYPES["u64"], scope)
+    return lambda machine: put(machine.threads, read(machine.threads) + shift)

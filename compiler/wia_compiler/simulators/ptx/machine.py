@@ -1,0 +1,186 @@
+"""Memory and threads of a launch in progress, and what its accesses amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wia_compiler.base.errors import Diagnostic
+from wia_compiler.base.source import Source
+from wia_compiler.simulators.ptx.counting import ideal_sectors, sectors, wavefronts
+from wia_compiler.simulators.ptx.faults import PtxFault
+from wia_compiler.simulators.ptx.memory import (
+    DEVICE_BASE,
+    LOCAL_WINDOW,
+    SHARED_WINDOW,
+    WINDOW_BYTES,
+    DeviceMemory,
+    elements,
+)
+from wia_compiler.simulators.ptx.syntax import Instruction
+from wia_compiler.simulators.ptx.threads import WARP, Array, Threads
+
+Offsets = NDArray[np.int64]
+
+
+@dataclass
+class Traffic:
+    """What one memory instruction did in a launch, summed over warps."""
+
+    requests: int = 0
+    sectors: int = 0
+    ideal_sectors: int = 0
+    wavefronts: int = 0
+    ideal_wavefronts: int = 0
+    size_bytes: int = 0
+
+
+@dataclass
+class Machine:
+    """One chunk of a launch: ``threads`` of some blocks with their memories.
+
+    ``shared`` has a row of bytes for each block, ``local`` one for each thread. ``traffic`` is by
+    (instruction number, space).
+    """
+
+    source: Source
+    threads: Threads
+    device: DeviceMemory
+    parameters: NDArray[np.uint8]
+    shared: NDArray[np.uint8]
+    local: NDArray[np.uint8]
+    counts_memory: bool = True
+    traffic: dict[tuple[int, str], Traffic] = field(default_factory=dict[tuple[int, str], Traffic])
+
+    def fault(self, instruction: Instruction, message: str, hint: str | None = None) -> NoReturn:
+        """End the launch with an error at an instruction."""
+        raise PtxFault(Diagnostic(message, instruction.span, hint, self.source))
+
+    def thread_name(self, number: int) -> str:
+        """A thread as messages say it."""
+        threads = self.threads
+        block = tuple(int(threads.specials[f"%ctaid.{axis}"][number]) for axis in "xyz")
+        thread = tuple(int(threads.specials[f"%tid.{axis}"][number]) for axis in "xyz")
+        return f"thread {thread} of block {block}"
+
+    def spaces(
+        self, space: str, addresses: Array, lanes: Offsets
+    ) -> list[tuple[str, Offsets, Offsets]]:
+        """Accesses taken apart by space: (space, lanes, offsets in that memory).
+
+        A generic address lies in the window of shared or of local memory, else in device memory.
+        """
+        if space == "generic":
+            found: list[tuple[str, Offsets, Offsets]] = []
+            windows = addresses // np.uint64(WINDOW_BYTES)
+            for name, start in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
+                inside = windows == start // WINDOW_BYTES
+                if inside.any():
+                    offsets = (addresses[inside] - np.uint64(start)).astype(np.int64)
+                    found.append((name, lanes[inside], offsets))
+            rest = (windows != SHARED_WINDOW // WINDOW_BYTES) & (
+                windows != LOCAL_WINDOW // WINDOW_BYTES
+            )
+            if rest.any():
+                found += self.spaces("global", addresses[rest], lanes[rest])
+            return found
+        offsets = addresses.astype(np.int64)
+        if space in ("global", "const"):
+            return [("global", lanes, offsets - DEVICE_BASE)]
+        return [(space, lanes, offsets)]
+
+    def places(
+        self, instruction: Instruction, number: int, space: str, lanes: Offsets, offsets: Offsets,
+        size: int,
+    ) -> tuple[NDArray[np.uint8], Offsets]:  # fmt: skip
+        """The bytes of a memory and where in them each access lies; faults where it lies nowhere.
+
+        ``size`` is that of a whole access; it must be aligned to it.
+        """
+        threads = self.threads
+        crooked = offsets % size != 0
+        if crooked.any():
+            at = int(np.argmax(crooked))
+            self._misplaced(instruction, space, lanes[at], offsets[at], size, "is not aligned to")
+        memory, start = self._memory(space, threads, lanes)
+        if space == "global":
+            wrong = self.device.outside(offsets, size)
+        else:
+            wrong = (offsets < 0) | (offsets + size > memory.shape[-1])
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            self._misplaced(instruction, space, lanes[at], offsets[at], size, "is out of range for")
+        if self.counts_memory and space in ("global", "shared", "local"):
+            self._count(number, space, lanes, offsets, size)
+        return memory.reshape(-1), start + offsets
+
+    def _memory(
+        self, space: str, threads: Threads, lanes: Offsets
+    ) -> tuple[NDArray[np.uint8], Offsets | int]:
+        match space:
+            case "shared":
+                return self.shared, threads.block_of[lanes] * self.shared.shape[-1]
+            case "local":
+                return self.local, lanes * self.local.shape[-1]
+            case "param":
+                return self.parameters, 0
+            case _:
+                return self.device.arena, 0
+
+    def _misplaced(
+        self, instruction: Instruction, space: str, lane: int, offset: int, size: int, what: str
+    ) -> NoReturn:
+        address = int(offset)
+        hint = None
+        if space == "global":
+            address += DEVICE_BASE
+            near = self.device.nearest(address)
+            if near is not None:
+                hint = (
+                    f"the nearest buffer is {near.name}: {near.size_bytes} bytes from "
+                    f"{near.address:#x}; this is byte {address - near.address} of it"
+                )
+        elif space == "shared":
+            hint = f"a block has {self.shared.shape[-1]} bytes of shared memory"
+        self.fault(
+            instruction,
+            f"{space} address {address:#x} {what} {size} bytes, in {self.thread_name(int(lane))}",
+            hint,
+        )
+
+    def _count(self, number: int, space: str, lanes: Offsets, offsets: Offsets, size: int) -> None:
+        traffic = self.traffic.setdefault((number, space), Traffic(size_bytes=size))
+        count = self.threads.count
+        active = np.zeros(count, bool)
+        active[lanes] = True
+        where = np.zeros(count, np.int64)
+        where[lanes] = offsets
+        rows, places = active.reshape(-1, WARP), where.reshape(-1, WARP)
+        asked = rows.any(axis=1)
+        if not asked.all():
+            rows, places = rows[asked], places[asked]
+        traffic.requests += len(rows)
+        if space == "shared":
+            taken, least = wavefronts(places, rows, size)
+            traffic.wavefronts += int(taken.sum())
+            traffic.ideal_wavefronts += int(least.sum())
+        else:
+            traffic.sectors += int(sectors(places, rows).sum())
+            traffic.ideal_sectors += int(ideal_sectors(rows, size).sum())
+
+
+Step = Callable[[Machine], None]
+
+
+def loaded(memory: NDArray[np.uint8], places: Offsets, dtype: np.dtype[Any]) -> Array:
+    """Elements at byte positions, which are multiples of their size."""
+    return elements(memory, dtype)[places // dtype.itemsize]
+
+
+def stored(memory: NDArray[np.uint8], places: Offsets, values: Array, dtype: np.dtype[Any]) -> None:
+    """Put elements at byte positions, which are multiples of their size."""
+    elements(memory, dtype)[places // dtype.itemsize] = values

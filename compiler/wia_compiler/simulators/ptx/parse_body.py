@@ -1,0 +1,206 @@
+"""The body of an entry: registers, variables, labels and instructions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wia_compiler.base.source import Span
+from wia_compiler.simulators.ptx.cursor import Cursor, integer_of
+from wia_compiler.simulators.ptx.parse_variables import parse_variables
+from wia_compiler.simulators.ptx.syntax import (
+    Address,
+    Group,
+    Immediate,
+    Instruction,
+    Operand,
+    Pair,
+    Register,
+    Symbol,
+    Variable,
+)
+from wia_compiler.simulators.ptx.types import TYPES, PtxType
+
+
+@dataclass
+class Body:
+    """What stands between the braces of an entry, while it is read."""
+
+    registers: dict[str, PtxType] = field(default_factory=dict[str, PtxType])
+    variables: list[Variable] = field(default_factory=list[Variable])
+    instructions: list[Instruction] = field(default_factory=list[Instruction])
+    labels: dict[str, int] = field(default_factory=dict[str, int])
+    tables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    location: tuple[int, int, int] | None = None
+
+
+def parse_body(cursor: Cursor) -> Body:
+    """Everything up to the brace that closes the entry."""
+    body = Body()
+    cursor.expect("{")
+    depth = 1
+    while depth:
+        if cursor.accept("{"):
+            depth += 1
+        elif cursor.accept("}"):
+            depth -= 1
+        elif cursor.token.kind == "end":
+            cursor.fail("the text ends inside of an entry")
+        else:
+            _statement(cursor, body)
+    return body
+
+
+def _statement(cursor: Cursor, body: Body) -> None:
+    token = cursor.token
+    if token.kind == "directive":
+        _directive(cursor, body)
+    elif token.kind == "word" and cursor.after.text == ":":
+        cursor.take()
+        cursor.take()
+        if cursor.token.text == ".branchtargets":
+            cursor.take()
+            names = cursor.listed(lambda: cursor.expect_kind("word", "a label").text, ";")
+            body.tables[token.text] = tuple(names)
+            return
+        if token.text in body.labels:
+            cursor.fail(f"label {token.text!r} stands twice", token.span)
+        body.labels[token.text] = len(body.instructions)
+    else:
+        body.instructions.append(_instruction(cursor, body.location))
+
+
+def _directive(cursor: Cursor, body: Body) -> None:
+    token = cursor.token
+    match token.text:
+        case ".reg":
+            _registers(cursor, body)
+        case ".shared" | ".local" | ".param" | ".const" | ".global":
+            body.variables += parse_variables(cursor)
+        case ".loc":
+            cursor.take()
+            body.location = (cursor.integer(), cursor.integer(), cursor.integer())
+            if cursor.accept(","):  # where it was inlined: our line is the outermost one already
+                while cursor.token.line == token.line:
+                    cursor.take()
+        case ".pragma":
+            cursor.skip_statement()
+        case _:
+            cursor.fail(f"{token.text} inside of an entry is not simulated")
+
+
+def _registers(cursor: Cursor, body: Body) -> None:
+    """``.reg .b32 %r<10>, %x;``"""
+    cursor.expect(".reg")
+    word = cursor.expect_kind("directive", "the type of registers")
+    type = TYPES.get(word.text[1:])
+    if type is None:
+        cursor.fail(f"registers of type {word.text} are not simulated", word.span)
+    while True:
+        name = cursor.expect_kind("word", "the name of a register").text
+        if cursor.accept("<"):
+            body.registers |= {f"{name}{number}": type for number in range(cursor.integer())}
+            cursor.expect(">")
+        else:
+            body.registers[name] = type
+        if not cursor.accept(","):
+            break
+    cursor.expect(";")
+
+
+def _instruction(cursor: Cursor, location: tuple[int, int, int] | None) -> Instruction:
+    first = cursor.token
+    predicate = None
+    if cursor.accept("@"):
+        negated = cursor.accept("!")
+        predicate = Register(cursor.expect_kind("word", "a predicate").text, negated)
+    word = cursor.expect_kind("word", "an instruction")
+    opcode, *modifiers = word.text.split(".")
+    operands: list[Operand] = []
+    last = word
+    if cursor.token.text != ";":
+        operands.append(_operand(cursor))
+        while cursor.accept(","):
+            operands.append(_operand(cursor))
+    last = cursor.expect(";")
+    span = Span(first.line, first.column, last.line, last.column + 1)
+    return Instruction(opcode, tuple(modifiers), tuple(operands), predicate, span, location)
+
+
+def _operand(cursor: Cursor) -> Operand:
+    token = cursor.token
+    match token.text:
+        case "[":
+            return _address(cursor)
+        case "{":
+            cursor.take()
+            return Group(tuple(cursor.listed(lambda: _element(cursor), "}")))
+        case "(":
+            cursor.fail("calls of functions are not simulated", token.span, "inline them")
+        case "!":
+            cursor.take()
+            return Register(cursor.expect_kind("word", "a predicate").text, True)
+        case _:
+            element = _element(cursor)
+    if cursor.accept("|"):
+        first = _result(cursor, element, token.span)
+        second = cursor.token.span
+        return Pair(first, _result(cursor, _element(cursor), second))
+    if element is None:
+        return Pair(None, None)
+    if isinstance(element, Symbol) and cursor.token.text in ("+", "-"):
+        return Symbol(element.name, _offset(cursor))
+    return element
+
+
+def _result(
+    cursor: Cursor, element: Register | Immediate | Symbol | None, span: Span
+) -> Register | None:
+    """What takes one of two results: a register, or nothing (``_``)."""
+    if element is not None and not isinstance(element, Register):
+        cursor.fail("expected a register", span)
+    return element
+
+
+def _element(cursor: Cursor) -> Register | Immediate | Symbol | None:
+    token = cursor.token
+    if token.kind == "word":
+        cursor.take()
+        if token.text == "_":
+            return None
+        return Register(token.text) if token.text[0] == "%" else Symbol(token.text)
+    negative = cursor.accept("-")
+    token = cursor.take()
+    sign = -1 if negative else 1
+    match token.kind:
+        case "integer":
+            return Immediate(sign * integer_of(token.text))
+        case "float":
+            return Immediate(sign * float(token.text))
+        case "float_bits":
+            return Immediate(int(token.text[2:], 16), 32 if token.text[1] in "fF" else 64)
+        case _:
+            cursor.fail(f"expected an operand, found {token.text!r}", token.span)
+
+
+def _address(cursor: Cursor) -> Address:
+    cursor.expect("[")
+    token = cursor.token
+    base = _element(cursor)
+    if isinstance(base, Immediate):
+        if not isinstance(base.value, int):
+            cursor.fail("an address is a whole number", token.span)
+        cursor.expect("]")
+        return Address(None, base.value)
+    if base is None:
+        cursor.fail("expected an address", token.span)
+    offset = _offset(cursor) if cursor.token.text in ("+", "-") else 0
+    if cursor.token.text == ",":
+        cursor.fail("tensor coordinates in an address are not simulated", token.span)
+    cursor.expect("]")
+    return Address(base, offset)
+
+
+def _offset(cursor: Cursor) -> int:
+    negative = cursor.take().text == "-"
+    value = cursor.integer("an offset")
+    return -value if negative else value

@@ -1,0 +1,1 @@
+"""What instructions compute, element by element, on numpy arrays."""
