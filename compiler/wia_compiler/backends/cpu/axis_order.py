@@ -15,7 +15,11 @@ from wia_compiler.passes.tile_rewrites.nest import remap_leaf
 
 
 def walk_memory_last(leaf: ComputeOp) -> ComputeOp:
-    """A map or copy whose last wide axis is the one that most operands are dense along.
+    """A map or copy whose last wide axis is the one that fewest operands have to jump along.
+
+    Of axes alike in that, it is the one that most operands are dense along. An operand that does
+    not move along an axis costs nothing there: one value for each channel is no reason to walk over
+    channels.
 
     ::
 
@@ -26,8 +30,10 @@ def walk_memory_last(leaf: ComputeOp) -> ComputeOp:
     wide = [axis for axis, size in enumerate(leaf.sizes) if size > 1]
     if leaf.folds or len(wide) < 2:
         return leaf
-    dense = [_dense_operands(leaf, axis) for axis in wide]
-    last = wide[max(range(len(wide)), key=lambda place: (dense[place], place))]
+    steps = [_steps(leaf, axis) for axis in wide]
+    jumps = [sum(step > 1 for step in each) for each in steps]
+    dense = [each.count(1) for each in steps]
+    last = wide[max(range(len(wide)), key=lambda place: (-jumps[place], dense[place], place))]
     if last == wide[-1]:
         return leaf
     order = [axis for axis in range(len(leaf.sizes)) if axis != last] + [last]
@@ -39,9 +45,9 @@ def walk_memory_last(leaf: ComputeOp) -> ComputeOp:
     return remap_leaf(leaf, dims, symbols, list(leaf.ivs), axes=axes)
 
 
-def _dense_operands(leaf: ComputeOp, axis: int) -> int:
-    """How many operands have their neighbours in memory along an axis."""
-    count = 0
+def _steps(leaf: ComputeOp, axis: int) -> list[int]:
+    """How far apart in memory the neighbours along an axis are, for each operand."""
+    found: list[int] = []
     operands = (*leaf.inputs, *leaf.outputs)
     for value, each in zip(operands, (*leaf.input_maps, *leaf.output_maps), strict=True):
         strides = strides_of(cast("MemRefType[Attribute]", value.type))
@@ -49,5 +55,5 @@ def _dense_operands(leaf: ComputeOp, axis: int) -> int:
             stride * linear_form(result).terms.get(AffineDimExpr(axis), 0)
             for stride, result in zip(strides, each.results, strict=True)
         )
-        count += abs(step) == 1
-    return count
+        found.append(abs(step))
+    return found
