@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from wia_compiler.runtime.build import Build
     from wia_compiler.runtime.cache import cache
     from wia_compiler.runtime.doctor import doctor
+    from wia_compiler.runtime.formatting import format
     from wia_compiler.runtime.kernel import Kernel
     from wia_compiler.runtime.program import Program, compile
     from wia_compiler.runtime.python_kernel import Inout, Output, Tensor, kernel
@@ -44,6 +45,7 @@ _LAZY = {
     "cache": "cache",
     "compile": "program",
     "doctor": "doctor",
+    "format": "formatting",
     "kernel": "python_kernel",
     "Inout": "python_kernel",
     "Output": "python_kernel",
@@ -70,6 +72,7 @@ __all__ = [
     "cache",
     "compile",
     "doctor",
+    "format",
     "kernel",
     "reference",
     "spec",

@@ -53,6 +53,11 @@ def _program(source: Source, parts: Sequence[object]) -> syntax.Program:
     )
 
 
+def language_parser() -> Lark:
+    """The parser of the grammar, for tools that need the words themselves and where they stand."""
+    return _parser()
+
+
 @functools.cache
 def _parser() -> Lark:
     from lark import Lark

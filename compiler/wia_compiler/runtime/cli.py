@@ -12,7 +12,7 @@ from typing import Protocol, cast
 from wia_compiler.base.errors import WiaError
 
 # One file of ``cli_commands`` each, in the order in which the help lists them.
-COMMANDS = ("build", "run", "stages", "profile", "cache", "targets", "doctor")
+COMMANDS = ("build", "run", "stages", "profile", "fmt", "cache", "targets", "doctor")
 
 EXIT_OK, EXIT_USER_ERROR, EXIT_INTERRUPTED = 0, 1, 130
 
