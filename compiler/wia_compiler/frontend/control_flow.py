@@ -147,7 +147,7 @@ def import_while(node: syntax.While, body: Body, run: Run) -> bool:
 def import_for(node: syntax.For, body: Body, run: Run) -> bool:
     """``for i in a..b step s { … }``: i is a, a + s … below b, an i64; the step is above 0."""
     name = node.variable.text
-    bounds = _bounds(node, body)
+    bounds, before = _bounds(node, body), dict(body.values)
     if not may_make(node.variable, body, anew=True):
         bounds = None
     if bounds is None:
@@ -169,11 +169,17 @@ def import_for(node: syntax.For, body: Body, run: Run) -> bool:
     def following(variable: SSAValue) -> SSAValue | None:
         return None if step is None else body.add_op("add", [variable, step], node.keyword)
 
+    around = body.loops.get(name)
     body.loops[name] = node.keyword.line
     reached = _loop(
         node.body, node.keyword, body, run, condition=condition, variable=(name, start, following)
     )
-    del body.loops[name]
+    body.loops.pop(name)
+    if around is not None:
+        body.loops[name] = around
+    if name in before:
+        body.values[name] = before[name]
+        return reached
     body.values.pop(name, None)
     body.unset[name] = f"{name!r} is the variable of the loop of line {node.keyword.line} only"
     return reached
@@ -205,7 +211,9 @@ def _bound(node: syntax.Expression, what: str, loop: syntax.For, body: Body) -> 
     number = literal_of(value)
     if number is not None and (isinstance(number, bool) or not isinstance(number, int)):
         body.report(
-            f"the bounds of a loop are whole numbers, found {str(number).lower()}", node.span
+            f"the bounds of a loop are whole numbers, found {str(number).lower()}",
+            node.span,
+            "write for i in 0..N",
         )
         return None
     if what == "step" and number is not None:
@@ -281,7 +289,7 @@ def _loop(
     for name in poisoned:
         body.values[name] = None
     for name in new:
-        if name not in body.values:
+        if name not in body.values and name not in body.unset:
             body.unset[name] = (
                 f"{name!r} is set inside the loop of line {span.line} only, which may run 0 times"
             )

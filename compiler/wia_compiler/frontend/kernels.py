@@ -7,6 +7,7 @@ from xdsl.dialects import func
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.body import Body
 from wia_compiler.frontend.functions import enter, finish
+from wia_compiler.frontend.scopes import names_set
 from wia_compiler.frontend.statements import import_statements, leave_with_outputs
 
 
@@ -16,7 +17,7 @@ def import_kernel(kernel: syntax.Kernel, body: Body) -> func.FuncOp | None:
     enter(body)
     reached = import_statements(kernel.body, body)
     if reached and any(p.role in ("output", "inout") for p in body.signature.parameters):
-        leave_with_outputs(kernel.name.span, body)
+        leave_with_outputs(kernel.name.span, body, names_set(kernel.body))
     elif reached:
         _report_no_return(kernel, body)
     if len(body.problems) > faults:

@@ -45,9 +45,10 @@ def labels_of(blocks: Sequence[syntax.Block], problems: Problems) -> Labels:
 
 
 def _all_known(blocks: Sequence[syntax.Block], numbers: Mapping[str, int]) -> bool:
-    """Whether every branch goes to a label that exists; else it is said where the branch is."""
+    """Whether every block ends and goes to labels that exist; else that is what is said."""
     targets = (node for node in syntax.walk(blocks) if isinstance(node, syntax.Target))
-    return all(target.label.text in numbers for target in targets)
+    ends = (block.lines and not isinstance(block.lines[-1], syntax.Operation) for block in blocks)
+    return all(ends) and all(target.label.text in numbers for target in targets)
 
 
 def _report_unreached(

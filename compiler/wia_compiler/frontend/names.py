@@ -57,8 +57,12 @@ def _size(name: str, node: syntax.Name | syntax.Value, body: Body) -> SSAValue:
 
 
 def _set_before(name: str, body: Body) -> str:
+    if body.in_notation and body.unset[name].endswith("below"):
+        return "move that line up, or use another value"
     if body.in_notation:
         return f"pass it on as an argument of the block: br ^label(%{name})"
+    if "variable of the loop" in body.unset[name]:
+        return f"give it another name inside the loop: last = {name};"
     return f"set it on every way, or before: {name} = …;"
 
 
@@ -90,7 +94,10 @@ def _why_not_a_value(node: syntax.Name | syntax.Value, body: Body) -> tuple[str,
     name = node.text
     if isinstance(node, syntax.Value):
         near = did_you_mean(f"%{name}", [f"%{each}" for each in body.values])
-        hint = near or f"bind it: wia.compile(text, bindings={{{name!r}: array}}), or set it before"
+        hint = near or (
+            f"set it before, or bind it: wia.compile(text, bindings={{{name!r}: …}}); "
+            "in a notebook set a variable of that name"
+        )
         return f"no value named '%{name}'", node.span, hint
     if body.is_parameter(name):
         return (

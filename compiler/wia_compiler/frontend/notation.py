@@ -141,7 +141,9 @@ class _Notation:
         following = self.syntax_blocks[number + 1 : number + 2]
         on = f"br ^{following[0].label.text}" if following and following[0].label else "return %x"
         if block.label is None and len(self.syntax_blocks) == 1:
-            self.body.report(f"func @{self.function.name.text} returns nothing", span, f"end: {on}")
+            self.body.report(
+                f"func @{self.function.name.text} returns nothing", span, f"end it with {on}"
+            )
         else:
             self.body.report(f"{name} does not say where it goes on", span, f"end it with {on}")
 

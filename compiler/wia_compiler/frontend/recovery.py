@@ -9,7 +9,7 @@ instead, so that nothing is skipped.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from typing import Any, cast
 
 from lark import Lark, Token, Tree
@@ -99,9 +99,7 @@ class _Recovery:
             found = str(token)
         else:
             found = match.group() if match is not None else self.text[start : start + 1]
-        previous: Any = self._values[-1] if self._values else None
-        while isinstance(previous, Tree):  # what lark makes of statement*
-            previous = cast(Any, previous).children[-1]
+        previous = next((last for each in reversed(self._values) for last in _last(each)), None)
         return Fault(
             self.source,
             start,
@@ -124,7 +122,7 @@ class _Recovery:
 
     def _go_on(self, fault: Fault) -> bool:
         """Bring the parser to a state from which it can read on; false where there is none."""
-        if self._replace_keyword(fault) or self._fill_in(fault):
+        if self._replace(fault) or self._fill_in(fault):
             return True
         if "LBRACE" in fault.accepts and "NAME" not in fault.accepts:
             brace = self.text.find("{", fault.start)
@@ -167,11 +165,12 @@ class _Recovery:
         match = _LINE_OR_END.search(self.text, start + 1)
         return match.end() if match is not None else len(self.text)
 
-    def _replace_keyword(self, fault: Fault) -> bool:
-        """Read a misspelt ``kernel`` as what was meant."""
-        if not fault.misspelt_kernel:
+    def _replace(self, fault: Fault) -> bool:
+        """Read a misspelt word, or one without its mark, as what was meant; pass over a ``;``."""
+        if fault.meant is not None:
+            self.interactive.feed_token(self._token(*fault.meant, fault.start))
+        elif not fault.is_spare_semicolon:
             return False
-        self.interactive.feed_token(self._token("KERNEL", "kernel", fault.start))
         self._move(fault.start + len(fault.found))
         return True
 
@@ -182,6 +181,8 @@ class _Recovery:
             return False
         kind, text = missing
         self.interactive.feed_token(self._token(kind, text, fault.start))
+        if kind == "MATCH":
+            self.interactive.feed_token(self._token("COLON", ":", fault.start))
         if fault.unknown_character:
             self._move(fault.start + len(fault.found))
         else:
@@ -207,10 +208,19 @@ class _Recovery:
         counter.line_start_pos = position - counter.column + 1
 
     def _after_statement(self, start: int) -> int:
-        """Just after the ``;`` or block that ends the statement, or before the ``}`` around it."""
-        depth = 0
+        """Just after the ``;`` or block that ends the statement, or before the ``}`` around it.
+
+        The ``;`` of C's ``for (…; …; …)`` do not end it.
+        """
+        depth = parentheses = 0
+        in_header = self.text.startswith("(", start)
         for at, kind in self._pieces(start):
-            if kind == "{":
+            if in_header and kind in ("(", ")"):
+                parentheses += 1 if kind == "(" else -1
+                in_header = parentheses > 0
+            elif in_header and kind not in ("{", "}"):
+                continue
+            elif kind == "{":
                 depth += 1
             elif kind == "}":
                 depth -= 1
@@ -275,6 +285,16 @@ class _Recovery:
         """Whether slashes are an operator: a value stands before them on the line."""
         before = self.text[self.text.rfind("\n", 0, at) + 1 : at].rstrip()[-1:]
         return before not in _NO_VALUE and self.floordiv.match(self.text, at) is not None
+
+
+def _last(value: Any) -> Sequence[Any]:
+    """The last node or token of what stands on the stack: lark makes trees of ``statement*``."""
+    while isinstance(value, Tree | tuple):
+        parts = cast("Sequence[Any]", value if isinstance(value, tuple) else value.children)
+        if not parts:
+            return []
+        value = parts[-1]
+    return [value]
 
 
 def _token_of(error: UnexpectedInput) -> Token | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from xdsl.ir import SSAValue
 
@@ -71,7 +71,7 @@ def _return(statement: syntax.Return, body: Body) -> None:
             f"set the outputs instead: {outputs[0].name} = …;",
         )
         return
-    if not outputs and len(statement.values) != body.signature.results:
+    if not outputs and (not statement.values or len(statement.values) != body.signature.results):
         _report_count(len(statement.values), statement.span, body)
         return
     if not outputs:
@@ -85,8 +85,8 @@ def _return(statement: syntax.Return, body: Body) -> None:
 
 def _report_count(found: int, span: Span, body: Body) -> None:
     if not found:
-        hint = "write return VALUE; here too" if body.signature.results else "write return VALUE;"
-        body.report(f"{body.signature.name!r} gives nothing back here", span, hint)
+        hint = "declare an output (output C: tensor) and set it, or return a value"
+        body.report(f"kernel {body.signature.name!r} gives nothing back here", span, hint)
         return
     expected = body.signature.results
     body.report(
@@ -96,23 +96,30 @@ def _report_count(found: int, span: Span, body: Body) -> None:
     )
 
 
-def leave_with_outputs(span: Span, body: Body) -> None:
-    """Return from here with what the outputs are now; one without a value is reported."""
+def leave_with_outputs(span: Span, body: Body, ever_set: Container[str] = ()) -> None:
+    """Return from here with what the outputs are now; one without a value is reported.
+
+    ``span`` is the return, or the kernel's name at its end, ``ever_set`` the names that the kernel
+    sets anywhere.
+    """
+    at_end = span == body.signature.span
     outputs = [p for p in body.signature.parameters if p.role in ("output", "inout")]
     for parameter in outputs:
         name = parameter.name
         if name not in body.values:
             reason = body.unset.get(name)
-            if reason is None:
+            place = (parameter.span or span) if at_end else span
+            if reason is None and at_end and name not in ever_set:
+                body.report(f"output {name!r} is never set", place, f"set it: {name} = …;")
+            elif reason is None:
+                where = "ends" if at_end else "returns"
                 body.report(
-                    f"output {name!r} is never set"
-                    if span == body.signature.span
-                    else f"output {name!r} is not set where the kernel returns",
-                    (parameter.span or span) if span == body.signature.span else span,
-                    f"set it: {name} = …;",
+                    f"output {name!r} is not set where the kernel {where}",
+                    place,
+                    f"set it on every way: {name} = …;",
                 )
             else:
-                body.report(f"output {reason}", parameter.span or span, f"set {name} on every way")
+                body.report(f"output {reason}", place, f"set it on every way: {name} = …;")
     values = [body.values.get(parameter.name) for parameter in outputs]
     known = [value for value in values if value is not None]
     if len(known) == len(values):
@@ -178,6 +185,8 @@ def _refuse_slice(target: syntax.Index, body: Body) -> None:
     while isinstance(base, syntax.Index):
         base = base.base
     name = base.text if isinstance(base, syntax.Name) else "C"
+    if not may_set(name, target.span, body):
+        return
     body.report(
         "a slice cannot be set",
         target.span,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from lark import Token
@@ -72,6 +73,10 @@ _OPERATOR_ELSEWHERE: dict[str, str] = {
 _KEYWORDS = ("input", "output", "inout", "let", "if", "else", "for", "while", "return")
 
 
+_CALLED = re.compile(r".*=[ \t]*([a-z]\w*)[ \t]+%(\w+)[ \t]*$")
+"""A line of the IR notation that gives an op its operands without parentheses."""
+
+
 def describe(fault: Fault) -> Diagnostic:
     """The diagnostic of a fault."""
     for rule in (_unclosed, _head_inside, _missing, _at_end, _odd_character):
@@ -122,6 +127,8 @@ def _missing(fault: Fault) -> Diagnostic | None:
     text = fault.missing[1]
     typo = _misspelt(fault)
     where = "at the end of the statement" if text == ";" else f"before {fault.found!r}"
+    if fault.missing[0] == "MATCH":
+        typo = "write match: before the lines that it looks for"
     return Diagnostic(f"expected '{text}' {where}", fault.after_previous, typo, fault.source)
 
 
@@ -166,8 +173,19 @@ def _expected(accepts: frozenset[str]) -> str:
 def _hint(fault: Fault) -> str | None:
     text = fault.source.text
     pairs = (text[fault.start : fault.start + 2], text[max(fault.start - 1, 0) : fault.start + 1])
-    if fault.misspelt_kernel:
-        return "write 'kernel'"
+    if fault.meant is not None:
+        return f"write '{fault.meant[1]}'"
+    if fault.is_spare_semicolon:
+        return "a line of the IR notation ends without ';'"
+    called = _CALLED.match(fault.source.line(fault.span.line)[: fault.span.column - 1])
+    if called is not None and "RESULT" in fault.accepts:
+        return f"write {called[1]}(%{called[2]}, …), or tensor.{called[1]} %{called[2]}, …"
+    if isinstance(fault.previous, Token) and fault.previous.type == "FOR" and fault.found == "(":
+        return "write for i in 0..N step 1 { … }"
+    if "RANGE" in fault.accepts and fault.found == "{":
+        return "a range is start..stop: for i in 0..n { … }"
+    if "LBRACE" in fault.accepts and fault.found == ":":
+        return "a block stands in braces: { … }"
     if fault.found == "if" and "STAR" in fault.accepts:
         return "write condition ? value : other"
     if fault.found == "}" and fault.outside:

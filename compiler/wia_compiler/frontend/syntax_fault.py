@@ -34,6 +34,9 @@ _KERNEL_ELSEWHERE = ("def", "fn", "func", "function", "void", "proc")
 HEADS = ("kernel", "func", "pattern", "schedule")
 HEAD = re.compile(r"kernel\s+\w+\s*\(|func\s+@\w+|(?:pattern|schedule)\s+\w+\s*\{")
 """What can stand outside all braces, as it begins."""
+_PLAIN_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_COLON = re.compile(r"[ \t]*(?:\([^()\n]*\))?[ \t]*:")
+_SETS = re.compile(r"[ \t]*(?:,[^=\n]*)?=(?!=)")
 _ANY_HEAD = re.compile(r"\w+\s+\w+\s*\(")
 
 
@@ -89,7 +92,10 @@ class Fault:
             return None
         if "SEMICOLON" in self.accepts and (self.found == "}" or self.span.line > after.line):
             return ("SEMICOLON", ";")
-        if "RPAR" in self.accepts and self.found in ("{", ";"):
+        if "MATCH" in self.accepts and self.found[:1] == "%":
+            return ("MATCH", "match")
+        next_line = self.found[:1] == "%" and self.span.line > after.line
+        if "RPAR" in self.accepts and (self.found in ("{", ";") or next_line):
             return ("RPAR", ")")
         if "RSQB" in self.accepts and self.found in (")", ";"):
             return ("RSQB", "]")
@@ -128,6 +134,31 @@ class Fault:
         span = span_of(self.previous)
         lines = self.source.text.split("\n")
         return sum(len(line) + 1 for line in lines[: span.line - 1]) + span.column - 1
+
+    @property
+    def meant(self) -> tuple[str, str] | None:
+        """The terminal and text that ``found`` plainly stands for: ``x`` where ``%x`` can be."""
+        if self.misspelt_kernel:
+            return ("KERNEL", "kernel")
+        for keyword in ("match", "rewrite"):
+            if keyword.upper() in self.accepts and nearest(self.found, [keyword]) is not None:
+                return (keyword.upper(), keyword)
+        plain = _PLAIN_WORD.fullmatch(self.found) is not None
+        if not plain or "NAME" in self.accepts or "KERNEL" in self.accepts:
+            return None
+        after = self.source.text[self.start + len(self.found) :]
+        if "SYMBOL" in self.accepts:
+            return ("SYMBOL", f"@{self.found}")
+        if "LABEL" in self.accepts and ("RESULT" not in self.accepts or _COLON.match(after)):
+            return ("LABEL", f"^{self.found}")
+        if "RESULT" in self.accepts and _SETS.match(after):
+            return ("RESULT", f"%{self.found}")
+        return ("VALUE", f"%{self.found}") if "VALUE" in self.accepts else None
+
+    @property
+    def is_spare_semicolon(self) -> bool:
+        """Whether a ``;`` ends a line of the IR notation, where no mark does."""
+        return self.found == ";" and "RESULT" in self.accepts
 
     @property
     def misspelt_kernel(self) -> bool:

@@ -72,9 +72,9 @@ def _fresh(
         elif body.has_size(str(dim)):
             sizes.append(body.add(SizeOp(str(dim), 0, AnyTensorType()), written.span).result)
         else:
-            body.report(
-                f"no size named {dim!r}", written.span, "name it in the type of a parameter"
-            )
+            places = [entry.span for entry in written.entries or () if entry.text == dim]
+            hint = "name it in the type of a parameter, or write a number"
+            body.report(f"no size named {dim!r}", (*places, written.span)[0], hint)
             return None
     op = OutputOp(name.text, sizes, rank=len(declared.dims), dtype=declared.dtype)
     result = body.add(op, written.span).result
