@@ -2,7 +2,8 @@
 // JupyterLab calls init(shareScope), then get("./extension"). The words are those of
 // wia_compiler.frontend.vocabulary; tests/notebook/test_notebook_labextension.py keeps them equal.
 (() => {
-  const KEYWORDS = "kernel input output inout let return if else for in step while true false";
+  const KEYWORDS =
+    "kernel input output inout let return if else for in step while func call br cond_br pattern match rewrite schedule true false";
   const TYPES = "tensor f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool";
   const any = (words) => words.split(" ").join("|");
   const WORDS = new RegExp(
