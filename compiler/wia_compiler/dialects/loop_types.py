@@ -46,7 +46,8 @@ class OpenNumber:
 Known: TypeAlias = "TensorSpec | OpenNumber"
 
 _DEFAULTS: Mapping[str, DType] = {"int": I64, "bool": BOOL}
-_COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+"""Ops that give a bool, also of numbers of the text alone."""
 
 
 @dataclass
@@ -269,9 +270,9 @@ def _open_result(name: str, operands: Mapping[str, Known | None]) -> Known:
         if isinstance(each, OpenNumber) and parameter != "condition"
     ]
     joined = _joined(numbers)
-    if name not in _COMPARISONS:
+    if name not in COMPARISONS:
         return joined
-    return TensorSpec((), BOOL) if joined.roots else OpenNumber("bool")
+    return TensorSpec((), BOOL)
 
 
 def _kind(number: bool | int | float) -> Literal["bool", "int", "float"]:

@@ -57,23 +57,29 @@ def _covers(stores: Sequence[StoreOp], ranges: Ranges) -> bool:
     first = stores[0]
     sizes = spec_of(first.array.type).shape
     forms = [ranges.accesses[each] for each in stores]
-    loops = {_atom(each, ranges): each for each, _ in enclosing(first) if isinstance(each, ForOp)}
+    around = [each for each, _ in enclosing(first) if isinstance(each, ForOp)]
+    loops = {ranges.forms[each.variable].terms[0][0]: each for each in around}
     used: set[Atom] = set()
+    spread = [axis for axis in range(len(sizes)) if len({each[axis] for each in forms}) > 1]
+    if len(spread) > 1:
+        return False  # stores at several places along one axis only
     for axis, size in enumerate(sizes):
-        own = [each for each in forms if _equal_elsewhere(each, forms[0], axis)]
-        if not _covers_axis([each[axis] for each in own], size, loops, used, ranges):
+        if not _covers_axis([each[axis] for each in forms], size, loops, used, ranges):
             return False
-    return True
+    others = [loop for atom, loop in loops.items() if atom not in used]
+    return all(_runs_once(loop, ranges) for loop in others)
 
 
-def _equal_elsewhere(one: tuple[Form, ...], other: tuple[Form, ...], axis: int) -> bool:
-    return all(a == b for n, (a, b) in enumerate(zip(one, other, strict=True)) if n != axis)
+def _runs_once(loop: ForOp, ranges: Ranges) -> bool:
+    """Whether a loop has an iteration whenever it is reached."""
+    lower, upper = ranges.forms[loop.lower], ranges.forms[loop.upper]
+    return ranges.bounds_at(loop).low(upper - lower) > 0
 
 
 def _covers_axis(
     forms: Sequence[Form],
     size: int,
-    loops: dict[Atom | None, ForOp],
+    loops: dict[Atom, ForOp],
     used: set[Atom],
     ranges: Ranges,
 ) -> bool:
@@ -96,7 +102,7 @@ def _covers_axis(
 
 
 def _span(
-    loop: ForOp, loops: dict[Atom | None, ForOp], used: set[Atom], ranges: Ranges
+    loop: ForOp, loops: dict[Atom, ForOp], used: set[Atom], ranges: Ranges
 ) -> tuple[int, int, int] | None:
     """First value, last value and step of a loop's variable over all loops around it."""
     lower, upper, step = (ranges.forms[each] for each in (loop.lower, loop.upper, loop.step))
@@ -133,8 +139,3 @@ def _reaches(upper: Form, lower: Form, width: int, end: int, last: int) -> bool:
     atom = upper.terms[0][0]
     ends = {Form((), end), whole}
     return atom.name == "min" and set(atom.uppers) == ends
-
-
-def _atom(loop: ForOp, ranges: Ranges) -> Atom | None:
-    form = ranges.forms[loop.variable]
-    return form.terms[0][0] if form.terms else None

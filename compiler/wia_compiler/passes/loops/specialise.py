@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from wia_compiler.base.dtypes import BOOL, I64, DType
+from wia_compiler.base.dtypes import BOOL, F64, I64, DType
 from wia_compiler.dialects.loop import NestOp
 from wia_compiler.dialects.loop_arrays import LocalOp, OutputOp
 from wia_compiler.dialects.loop_control import ForOp, IfOp, WhileOp
 from wia_compiler.dialects.loop_elements import ConditionOp, LoadOp, StoreOp, YieldOp
-from wia_compiler.dialects.loop_types import Known, NestTypes, OpenNumber
+from wia_compiler.dialects.loop_types import COMPARISONS, Known, NestTypes, OpenNumber
 from wia_compiler.dialects.types import TensorSpec, spec_of
 from wia_compiler.dialects.wia.ops import DeclareOp, TensorOp
 from wia_compiler.passes.loops.access_ranges import check_accesses
@@ -141,7 +141,22 @@ class _Specialisation:
                         f"write {name}[{', '.join('ijklmn'[: spec.rank])}]",
                     )
                     return
+        if isinstance(op, TensorOp) and op.declaration.name in COMPARISONS:
+            self._compare_numbers(op)
         self.inference.visit(op)
+
+    def _compare_numbers(self, op: TensorOp) -> None:
+        """Numbers of the text that are compared with each other are i64, or f64."""
+        kinds = [
+            known.kind for v in op.arguments if isinstance(known := self.known.get(v), OpenNumber)
+        ]
+        if len(kinds) < len(op.arguments) or "bool" in kinds:
+            return
+        dtype = F64 if "float" in kinds else I64
+        for position, value in enumerate(op.arguments):
+            typed = self.inference.typed(value, dtype, "a comparison")
+            if typed is not None:
+                op.operands[position] = typed
 
     def _load(self, op: LoadOp) -> None:
         self._indices(op)
