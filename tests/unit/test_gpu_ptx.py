@@ -239,7 +239,7 @@ def test_targets():
         make_target("gpu:sm_20")
 
 
-def test_running_says_what_is_missing():
+def test_running_without_gpu_and_simulator_says_what_is_missing():
     artifact = Artifact("gpu:sm_90", "k", {}, {})
     if __import__("importlib.util").util.find_spec("cupy") is not None:
         pytest.skip("cupy is installed: tests/device runs kernels")

@@ -205,13 +205,10 @@ def test_standard_input(wia, monkeypatch):
         (("run", "FILE", "--args", "A=f32[2], X=f32[2]"), "no parameter 'X'"),
         (("run", "FILE", "--args", "A=2.0"), "expected an array"),
         (("build", "FILE", "--args", "A=f32[2]", "-o", "FILE/x"), "cannot write to"),
-        (("run", "FILE", "--args", "A=f32[2]", "--target", "gpu:sm_90"), "cupy"),
     ],
 )
 def test_mistakes_are_messages_without_frames(wia, file, arguments, expected):
     status, said, complaints = wia(*(part.replace("FILE", file) for part in arguments))
-    if expected == "cupy" and status == 0:
-        return  # a GPU is here
     assert (status, said) == (1, "")
     assert expected in complaints and "Traceback" not in complaints
 

@@ -27,7 +27,10 @@ class TargetFolder(Protocol):
 
 @runtime_checkable
 class WantsSimulator(Protocol):
-    """A target whose kernels can run on a simulator of their text."""
+    """A target whose kernels can run on a simulator of their text, named by its folder."""
+
+    @property
+    def simulator(self) -> str: ...
 
     def with_simulator(self, simulate: Any) -> Target:
         """The same target, whose kernels run on ``simulate``."""
@@ -56,24 +59,24 @@ def make_target(name: str) -> Target:
     if family in families():
         folder = _folder(family)
         if name in (family, *folder.targets()):
-            return _with_simulator(family, folder.make_target(name))
+            return _with_simulator(folder.make_target(name))
     known = targets()
     near = difflib.get_close_matches(name, [*known, *families()], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise TargetError(f"no target {name!r}: expected one of {', '.join(known)}{hint}")
 
 
-def _with_simulator(family: str, target: Target) -> Target:
-    """A target that asks for a simulator gets the one in the folder of its family.
+def _with_simulator(target: Target) -> Target:
+    """A target that asks for a simulator gets the one in the folder that it names.
 
     Backends and simulators know nothing of each other; here is where they meet.
     """
     if not isinstance(target, WantsSimulator):
         return target
+    folder = f"wia_compiler.simulators.{target.simulator}"
 
     def simulate(*arguments: Any, **keywords: Any) -> Any:
-        simulator = importlib.import_module(f"wia_compiler.simulators.{family}")
-        return simulator.run(*arguments, **keywords)
+        return importlib.import_module(folder).run(*arguments, **keywords)
 
     return target.with_simulator(simulate)
 

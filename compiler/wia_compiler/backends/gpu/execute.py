@@ -24,6 +24,17 @@ Array = Any
 """A numpy or cupy array: cupy is optional, so its types are not known here."""
 
 
+def gpu_is_here() -> bool:
+    """Whether cupy is installed and sees a GPU of this machine."""
+    if importlib.util.find_spec("cupy") is None:
+        return False
+    cupy: Any = importlib.import_module("cupy")
+    try:
+        return int(cupy.cuda.runtime.getDeviceCount()) > 0
+    except cupy.cuda.runtime.CUDARuntimeError:
+        return False
+
+
 def load_on_gpu(artifact: Artifact) -> GpuExecutable:
     """Load an artifact's PTX on the current device; ``TargetError`` where that cannot be."""
     if importlib.util.find_spec("cupy") is None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -14,9 +15,10 @@ from wia_compiler.backends.gpu.architecture import (
     MAX_REGISTERS_PER_THREAD,
     Architecture,
 )
-from wia_compiler.backends.gpu.execute import load_on_gpu
+from wia_compiler.backends.gpu.execute import gpu_is_here, load_on_gpu
 from wia_compiler.backends.gpu.lower import LowerPass
 from wia_compiler.backends.gpu.schedule import SchedulePass
+from wia_compiler.backends.gpu.simulate import Simulate, SimulatedGpu
 from wia_compiler.backends.gpu.tools import tool_stamp
 from wia_compiler.base.errors import TargetError
 from wia_compiler.base.record import Stage
@@ -30,10 +32,16 @@ REGISTER_RESERVE = 63
 
 @dataclass(frozen=True)
 class GpuTarget:
-    """One architecture. ``with_sass`` off skips disassembly, a third of a second a build."""
+    """One architecture. ``with_sass`` off skips disassembly, a third of a second a build.
+
+    Where this machine has no GPU, kernels run on the simulator that ``with_simulator`` gives.
+    """
 
     architecture: Architecture
     with_sass: bool = True
+    simulate: Simulate | None = field(default=None, compare=False, repr=False)
+
+    simulator: ClassVar[str] = "ptx"
 
     @property
     def name(self) -> str:
@@ -81,8 +89,14 @@ class GpuTarget:
         return code.artifact, code.stages
 
     def load(self, artifact: Artifact) -> Executable:
-        """Load it on this machine's GPU; ``TargetError`` where there is none."""
+        """Load it on this machine's GPU, or on the simulator where there is none."""
+        if self.simulate is not None and not gpu_is_here():
+            return SimulatedGpu(artifact, self.simulate)
         return load_on_gpu(artifact)
+
+    def with_simulator(self, simulate: Simulate) -> GpuTarget:
+        """The same target, whose kernels run on ``simulate`` where no GPU is."""
+        return replace(self, simulate=simulate)
 
 
 def targets() -> Sequence[str]:

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -35,6 +36,8 @@ class TpuTarget:
     machine: SystolicMachine = SPEC
     weight_double_buffer: bool = False
     simulate: Simulate | None = field(default=None, compare=False, repr=False)
+
+    simulator: ClassVar[str] = "tpu"
 
     @property
     def name(self) -> str:

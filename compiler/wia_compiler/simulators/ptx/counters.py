@@ -35,6 +35,23 @@ class LineCounts:
     traffic: dict[str, Traffic] = field(default_factory=dict[str, Traffic])
     location: tuple[int, int, int] | None = None
 
+    def __add__(self, other: LineCounts) -> LineCounts:
+        """What two runs of the line did."""
+        traffic = dict(self.traffic)
+        for space, found in other.traffic.items():
+            traffic[space] = traffic[space] + found if space in traffic else found
+        return LineCounts(
+            self.text,
+            self.warps + other.warps,
+            self.threads + other.threads,
+            self.predicated_on + other.predicated_on,
+            self.flops + other.flops,
+            self.branches + other.branches,
+            self.divergent_branches + other.divergent_branches,
+            traffic,
+            self.location,
+        )
+
 
 def line_counts(
     blocks: Sequence[BasicBlock],
@@ -65,13 +82,13 @@ def line_counts(
     return lines
 
 
-def counters_of(
+def totals_of(
     blocks: Sequence[BasicBlock],
     code: Sequence[Decoded],
     executed: Executed,
     traffic: Mapping[tuple[int, str], Traffic],
-) -> dict[str, int | float]:
-    """The totals of a launch by name."""
+) -> dict[str, int]:
+    """The sums of a launch by name; those of several launches may be added up."""
     warps = threads = on = 0
     flops: dict[str, int] = {}
     for number, block in enumerate(blocks):
@@ -84,58 +101,61 @@ def counters_of(
             if code[at].flops:
                 name = code[at].precision
                 flops[name] = flops.get(name, 0) + each * code[at].flops
-    branches = sum(executed.branches.values())
-    divergent = sum(executed.divergent.values())
-    found: dict[str, int | float] = {
+    found = {
         "ptx_inst_executed": warps,
         "ptx_thread_inst_executed": threads,
         "ptx_thread_inst_executed_pred_on": on,
-        "ptx_thread_inst_executed_per_inst_executed": threads / warps if warps else 0.0,
-        "ptx_branches": branches,
-        "ptx_branches_divergent": divergent,
-        "ptx_branch_efficiency_pct": 100 * (1 - divergent / branches) if branches else 100.0,
+        "ptx_branches": sum(executed.branches.values()),
+        "ptx_branches_divergent": sum(executed.divergent.values()),
         "flops": sum(flops.values()),
     }
     found |= {f"flops_{name}": count for name, count in sorted(flops.items())}
-    return found | _memory_counters(code, traffic)
+    return found | _memory_totals(code, traffic)
+
+
+def with_ratios(totals: Mapping[str, int]) -> dict[str, int | float]:
+    """The sums, and the ratios that are made of them."""
+    found: dict[str, int | float] = dict(totals)
+    warps = totals["ptx_inst_executed"]
+    threads = totals["ptx_thread_inst_executed"]
+    found["ptx_thread_inst_executed_per_inst_executed"] = threads / warps if warps else 0.0
+    branches, divergent = totals["ptx_branches"], totals["ptx_branches_divergent"]
+    found["ptx_branch_efficiency_pct"] = 100 * (1 - divergent / branches) if branches else 100.0
+    for name in ("ld", "st"):
+        requests = totals.get(f"l1tex__t_requests_pipe_lsu_mem_global_op_{name}.sum")
+        if requests:
+            sectors = totals[f"l1tex__t_sectors_pipe_lsu_mem_global_op_{name}.sum"]
+            key = f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{name}.ratio"
+            found[key] = sectors / requests
+    return found
 
 
 _OPERATIONS = {"ld": "ld", "ldu": "ld", "st": "st", "atom": "atom", "red": "red"}
 
 
-def _memory_counters(
+def _memory_totals(
     code: Sequence[Decoded], traffic: Mapping[tuple[int, str], Traffic]
-) -> dict[str, int | float]:
-    found: dict[str, int | float] = {}
-    ideal = excess = conflicts = 0
+) -> dict[str, int]:
+    found: dict[str, int] = {}
     for (at, space), each in sorted(traffic.items()):
         name = _OPERATIONS[code[at].instruction.opcode]
         _add(found, f"l1tex__t_requests_pipe_lsu_mem_{space}_op_{name}.sum", each.requests)
         if space == "shared":
             lost = each.wavefronts - each.ideal_wavefronts
-            _add(
-                found, f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{name}.sum", each.wavefronts
-            )
-            _add(found, f"l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_{name}.sum", lost)
-            conflicts += lost
+            unit = "pipe_lsu"
+            taken = f"l1tex__data_{unit}_wavefronts_mem_shared_op_{name}.sum"
+            _add(found, taken, each.wavefronts)
+            _add(found, f"l1tex__data_bank_conflicts_{unit}_mem_shared_op_{name}.sum", lost)
+            _add(found, "shared_memory_bank_conflicts", lost)
         else:
             _add(found, f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_{name}.sum", each.sectors)
         if space == "global":
-            ideal += each.ideal_sectors
-            excess += max(0, each.sectors - each.ideal_sectors)
-    for name in ("ld", "st"):
-        sectors = found.get(f"l1tex__t_sectors_pipe_lsu_mem_global_op_{name}.sum")
-        requests = found.get(f"l1tex__t_requests_pipe_lsu_mem_global_op_{name}.sum")
-        if sectors is not None and requests:
-            key = f"l1tex__average_t_sectors_per_request_pipe_lsu_mem_global_op_{name}.ratio"
-            found[key] = sectors / requests
-    if ideal:
-        found["derived__memory_l2_theoretical_sectors_global"] = ideal + excess
-        found["derived__memory_l2_theoretical_sectors_global_ideal"] = ideal
-        found["derived__memory_l2_theoretical_sectors_global_excessive"] = excess
-    found["shared_memory_bank_conflicts"] = conflicts
+            excess = max(0, each.sectors - each.ideal_sectors)
+            _add(found, "derived__memory_l2_theoretical_sectors_global", each.sectors)
+            _add(found, "derived__memory_l2_theoretical_sectors_global_ideal", each.ideal_sectors)
+            _add(found, "derived__memory_l2_theoretical_sectors_global_excessive", excess)
     return found
 
 
-def _add(found: dict[str, int | float], name: str, count: int) -> None:
+def _add(found: dict[str, int], name: str, count: int) -> None:
     found[name] = found.get(name, 0) + count

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.base.source import Source
-from wia_compiler.simulators.ptx.counters import LineCounts, counters_of, line_counts
+from wia_compiler.simulators.ptx.counters import LineCounts, line_counts, totals_of, with_ratios
 from wia_compiler.simulators.ptx.decode import Decoded, decode
 from wia_compiler.simulators.ptx.graph import BasicBlock, blocks_of
 from wia_compiler.simulators.ptx.limits import (
@@ -38,10 +38,25 @@ _THREADS_AT_A_TIME = 8192
 
 @dataclass(frozen=True)
 class Launch:
-    """What one launch counted: ``counters`` by name, ``lines`` by line of the PTX (from 1)."""
+    """What a launch counted: ``totals`` by name, ``lines`` by line of the PTX (from 1)."""
 
-    counters: Mapping[str, int | float]
+    totals: Mapping[str, int]
     lines: Mapping[int, LineCounts]
+
+    @property
+    def counters(self) -> Mapping[str, int | float]:
+        """The totals, and the ratios that are made of them."""
+        return with_ratios(self.totals)
+
+    def __add__(self, other: Launch) -> Launch:
+        """What two launches of entries of one PTX text did."""
+        names = [*self.totals, *(name for name in other.totals if name not in self.totals)]
+        lines = dict(self.lines)
+        for number, row in other.lines.items():
+            lines[number] = lines[number] + row if number in lines else row
+        return Launch(
+            {name: self.totals.get(name, 0) + other.totals.get(name, 0) for name in names}, lines
+        )
 
 
 def run(
@@ -82,7 +97,7 @@ def run(
     launch.run(*sizes, counters, budget, executed, traffic)
     launch.finish()
     return Launch(
-        counters_of(launch.blocks, launch.code, executed, traffic),
+        totals_of(launch.blocks, launch.code, executed, traffic),
         line_counts(launch.blocks, launch.code, executed, traffic),
     )
 

@@ -38,6 +38,17 @@ class Traffic:
     ideal_wavefronts: int = 0
     size_bytes: int = 0
 
+    def __add__(self, other: Traffic) -> Traffic:
+        """What two runs of the instruction did."""
+        return Traffic(
+            self.requests + other.requests,
+            self.sectors + other.sectors,
+            self.ideal_sectors + other.ideal_sectors,
+            self.wavefronts + other.wavefronts,
+            self.ideal_wavefronts + other.ideal_wavefronts,
+            self.size_bytes,
+        )
+
 
 @dataclass
 class Machine:

@@ -1,0 +1,98 @@
+"""Running PTX without a GPU: on the simulator that the runtime passes in.
+
+Backends and simulators know nothing of each other; the runtime, which knows both, joins them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wia_compiler.backends.gpu.launch import LaunchPlan
+from wia_compiler.passes.target import Artifact
+
+Array = NDArray[Any]
+
+
+class Launched(Protocol):
+    """What a run of a simulator leaves; two runs added are what both did."""
+
+    @property
+    def counters(self) -> Mapping[str, int | float]:
+        """Counts by name."""
+        ...
+
+    def __add__(self, other: Self) -> Self: ...
+
+
+class Simulate(Protocol):
+    """``wia_compiler.simulators.ptx.run``."""
+
+    def __call__(
+        self,
+        text: str,
+        entry: str,
+        grid: int,
+        block: int,
+        args: Sequence[Any],
+        *,
+        shared_bytes: int = 0,
+        budget: int | None = None,
+        name: str = "<ptx>",
+    ) -> Launched:
+        """Launch an entry of PTX on arrays, which are written in place."""
+        ...
+
+
+class SimulatedGpu:
+    """Launches an artifact's kernels in order on a simulator; a call gives the run's counters."""
+
+    def __init__(self, artifact: Artifact, simulate: Simulate):
+        self.simulate = simulate
+        self._plan = LaunchPlan.from_metadata(artifact.metadata)
+        self._text = artifact.files["kernel.ptx"].decode()
+        self._name = f"{artifact.kernel}.ptx"
+
+    def __call__(
+        self, inputs: Sequence[Array], outputs: Sequence[Array]
+    ) -> Mapping[str, int | float]:
+        """Run on arrays of the specs it was built for; outputs are written in place."""
+        results = [np.zeros(each.shape, each.dtype) for each in outputs]
+        held = [*_apart(inputs), *results]
+        held += [np.zeros(max(size, 1), np.uint8) for size in self._plan.workspace_bytes]
+        total: Launched | None = None
+        for launch in self._plan.in_order(lambda number: _is_true(held[number])):
+            done = self.simulate(
+                self._text,
+                launch.entry,
+                launch.blocks,
+                launch.threads,
+                [held[number] for number in launch.buffers],
+                shared_bytes=launch.dynamic_shared_bytes,
+                budget=None,
+                name=self._name,
+            )
+            total = done if total is None else total + done
+        for array, result in zip(outputs, results, strict=True):
+            array[...] = result
+        return total.counters if total is not None else {}
+
+
+def _apart(arrays: Sequence[Array]) -> list[Array]:
+    """Arrays as they are; dense ones that lie in another's memory are copied.
+
+    Kernels take for granted that a dense buffer begins at 16 bytes, as an allocation does.
+    """
+    found: list[Array] = []
+    for array in arrays:
+        shares = any(np.may_share_memory(array, other) and array is not other for other in arrays)
+        found.append(array.copy() if shares and array.flags.c_contiguous else array)
+    return found
+
+
+def _is_true(array: Array) -> bool:
+    """The one bool of an array: its first byte."""
+    return bool(array.reshape(-1)[:1].view(np.uint8)[0])
