@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from wia_compiler.dialects.wia.convolution import conv2d_window
+from wia_compiler.dialects.wia.convolution import convolution_axes
 from wia_compiler.dialects.wia.declaration import Attributes
 from wia_compiler.reference.elementwise import Meaning, Named
 from wia_compiler.reference.rounding import (
@@ -29,16 +29,19 @@ def _matmul(operands: Named, attributes: Attributes) -> Array:
 def _conv2d(operands: Named, attributes: Attributes) -> Array:
     x, weight = operands["input"], operands["weight"]
     dtype = dtype_of_array(x)
-    stride, padding, dilation = conv2d_window(attributes)
+    axes = convolution_axes(attributes, weight.shape[2:], "conv2d")
     groups = int(str(attributes["groups"]))
-    padded = np.pad(_wide(x), ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
-    reach = [dilation[axis] * (weight.shape[2 + axis] - 1) + 1 for axis in (0, 1)]
-    if any(padded.shape[2 + axis] < reach[axis] for axis in (0, 1)):
-        return _biased(
-            np.zeros(_empty_shape(x, weight, padded, reach, stride), dtype.numpy), operands
-        )
-    windows = sliding_window_view(padded, tuple(reach), axis=(2, 3))
-    windows = windows[:, :, :: stride[0], :: stride[1], :: dilation[0], :: dilation[1]]
+    padded = np.pad(_wide(x), ((0, 0), (0, 0), *((axis.before, axis.after) for axis in axes)))
+    sizes = [
+        max((size - axis.reach) // axis.stride + 1, 0)
+        for size, axis in zip(padded.shape[2:], axes, strict=True)
+    ]
+    if not all(sizes):
+        return _biased(np.zeros((x.shape[0], weight.shape[0], *sizes), dtype.numpy), operands)
+    windows = sliding_window_view(padded, tuple(axis.reach for axis in axes), axis=(2, 3))
+    places = tuple(slice(None, None, axis.stride) for axis in axes)
+    taps = tuple(slice(None, None, axis.dilation) for axis in axes)
+    windows = windows[(slice(None), slice(None), *places, *taps)]
     batch, channels, rows, columns = windows.shape[:4]
     split = windows.reshape(batch, groups, channels // groups, rows, columns, *weight.shape[2:])
     filters = _wide(weight).reshape(groups, weight.shape[0] // groups, *weight.shape[1:])
@@ -51,13 +54,6 @@ def _conv2d(operands: Named, attributes: Attributes) -> Array:
 def _wide(array: Array) -> Array:
     """Floats as f64. Integers as i64: sums wrap to the same value in 64 bits and in fewer."""
     return exact(array) if dtype_of_array(array).is_float else array.astype(np.int64)
-
-
-def _empty_shape(
-    x: Array, weight: Array, padded: Array, reach: list[int], stride: tuple[int, ...]
-) -> tuple[int, ...]:
-    sizes = [max((padded.shape[2 + a] - reach[a]) // stride[a] + 1, 0) for a in (0, 1)]
-    return (x.shape[0], weight.shape[0], *sizes)
 
 
 def _biased(result: Array, operands: Named) -> Array:
