@@ -158,7 +158,8 @@ def test_leaves_stand_in_loops_and_branches_of_point_code():
             "stands in a scf.for",
             PREFIX_SUM.replace(
                 "%x0 =",
-                'tile.for %t in 2 step 1 axis "t.0" @thread { %t0 = arith.addi %t, %t : index }\n%x0 =',
+                'tile.for %t in 2 step 1 axis "t.0" @thread { %u = arith.addi %t, %t : index }'
+                "%x0 =",
             ),
         ),
         (

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.wia.ops import FusedOp, TensorOp
 from wia_compiler.passes.control_flow import walk_ops
+from wia_compiler.passes.decomposing.kept import is_kept_whole
 from wia_compiler.passes.decomposing.rows import is_written_out
 from wia_compiler.passes.decomposing.write_out import write_out
 from wia_compiler.passes.framework import PassContext
@@ -30,18 +31,18 @@ class Expand:
 
     def applies(self, module: ModuleOp, context: PassContext) -> bool:
         """Whether the kernel has an op to write out; where it has none there is no such stage."""
-        return bool(composites(module, context.kernel))
+        return bool(composites(module, context))
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Write out the ops of the context's kernel."""
-        for op in composites(module, context.kernel):
+        for op in composites(module, context):
             write_out(op, is_written_out)
 
 
-def composites(module: ModuleOp, kernel: str) -> list[TensorOp]:
+def composites(module: ModuleOp, context: PassContext) -> list[TensorOp]:
     """The ops of a kernel that the pass writes out."""
     found: list[TensorOp] = []
-    for op in walk_ops(kernel_function(module, kernel)):
+    for op in walk_ops(kernel_function(module, context.kernel)):
         inside = op.body.block.ops if isinstance(op, FusedOp) else (op,)
         found += [each for each in inside if isinstance(each, TensorOp) and is_written_out(each)]
-    return found
+    return [op for op in found if not is_kept_whole(op, context.facts)]

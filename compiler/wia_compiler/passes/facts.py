@@ -16,6 +16,8 @@ class TargetFacts:
     ``vector_bytes`` is the width of one vector register (4 where there are none).
     ``parallel_rows`` is how many rows it takes to keep all processors busy when each folds one
     row at a time (a GPU's multiprocessors).
+    ``keeps_tiles`` says that one nest may keep tiles of several arrays in near memory over a loop
+    and work on them with leaves of its choice (attention); without it such ops are split.
     """
 
     name: str
@@ -24,3 +26,4 @@ class TargetFacts:
     launch_cost_bytes: int
     vector_bytes: int = 4
     parallel_rows: int = 1
+    keeps_tiles: bool = False

@@ -20,6 +20,7 @@ from wia_compiler.dialects.wia.ops import (
     LiteralType,
     TensorOp,
 )
+from wia_compiler.passes.decomposing.kept import KEPT
 from wia_compiler.passes.decomposing.rows import decomposition_of
 from wia_compiler.passes.kernel_function import kernel_function
 from wia_compiler.passes.verify_blocks import verify_blocks
@@ -63,7 +64,9 @@ def _is_unused(op: Operation) -> bool:
 
 
 def _is_composite(op: Operation) -> bool:
-    return isinstance(op, TensorOp) and decomposition_of(op) is not None
+    if not isinstance(op, TensorOp) or op.declaration.name in KEPT:
+        return False
+    return decomposition_of(op) is not None
 
 
 def _mixes_anchors(op: Operation) -> bool:

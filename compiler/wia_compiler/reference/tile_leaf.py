@@ -42,12 +42,13 @@ class Memory:
     batch_rank: int
     reads: Array | None = None
 
-    def count(self, index: Sequence[Array], active: Array) -> None:
-        """Count one read of each element at ``index`` where ``active``."""
+    def count(self, index: Sequence[Array], active: Array, batch: tuple[int, ...]) -> None:
+        """Count one read of each element at ``index`` where ``active``, in each of the batch."""
         if self.reads is None:
             return
         places = [np.asarray(each) for each in index]
-        shape = np.broadcast_shapes((1,) * active.ndim, *(place.shape for place in places))
+        own = (*batch, *(1,) * (active.ndim - len(batch)))
+        shape = np.broadcast_shapes(own, *(place.shape for place in places))
         # What many points need of one element is read once for them.
         spread = tuple(axis for axis, size in enumerate(shape) if size == 1)
         live = np.broadcast_to(active.any(axis=spread, keepdims=True), shape)
@@ -137,7 +138,7 @@ class _Leaf:
         safe = tuple(np.where(inside, each, 0) for each in index)
         if not np.all(memory.written[safe] | ~(inside & self.active)):
             raise TileError("a lookup reads an element before it is written")
-        memory.count(safe, inside & self.active)
+        memory.count(safe, inside & self.active, self.batch)
         return np.where(inside, memory.data[safe], np.zeros((), memory.data.dtype))
 
     def _index(self, memory: Memory, each: AffineMap, dims: Sequence[Any]) -> list[Array]:
@@ -160,7 +161,7 @@ class _Leaf:
             raise TileError(
                 f"input {number} of a {leaf.kind.data} leaf is read before it is written"
             )
-        memory.count(safe, inside & self.active)
+        memory.count(safe, inside & self.active, self.batch)
         return np.where(inside, memory.data[safe], np.zeros((), memory.data.dtype))
 
     def _fold(self, arguments: Sequence[Array]) -> None:

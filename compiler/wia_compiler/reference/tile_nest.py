@@ -196,7 +196,7 @@ class _Nest:
             return np.zeros((), memory.data.dtype)
         if not np.all(memory.written[places] | ~live):
             raise TileError("memref.load reads an element before it is written")
-        memory.count(places, live)
+        memory.count(places, live, batch)
         return np.asarray(memory.data[places])
 
     def _store(self, op: memref.StoreOp, batch: tuple[int, ...], active: Array) -> None:

@@ -25,6 +25,7 @@ from wia_compiler.base.record import Decision, Level
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.nests.writer import SCHEDULED
 from wia_compiler.passes.tile_rewrites import (
     IllegalRewrite,
     axis_of,
@@ -72,6 +73,8 @@ class SchedulePass:
 
     def _schedule(self, nest: func.FuncOp) -> tuple[str, Numbers]:
         """What was done and its numbers; an empty text where nothing was."""
+        if SCHEDULED in nest.attributes:
+            return "written in tiles that registers and caches hold", Numbers()
         if holds_point_code(nest):
             raise IllegalRewrite("its loops run as they are written: it holds more than leaves")
         if any(is_folded(loop) for loop in loops_of(nest)):

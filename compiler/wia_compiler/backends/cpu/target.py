@@ -19,7 +19,7 @@ from wia_compiler.passes.target import ArraySpec, Artifact
 _BYTES_PER_FLOP = 0.15
 # A call of a nest within one object, in bytes that memory moves meanwhile: some 10 ns.
 _CALL_COST_BYTES = 150
-_GENERATOR = "cpu-2"
+_GENERATOR = "cpu-3"
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class CpuTarget:
             bytes_per_flop=_BYTES_PER_FLOP,
             launch_cost_bytes=_CALL_COST_BYTES,
             vector_bytes=self.host.vector_bytes,
+            keeps_tiles=True,
         )
 
     @property

@@ -18,7 +18,6 @@ from wia_compiler.passes.decomposing.elementwise import (
     sigmoid,
     silu,
 )
-from wia_compiler.passes.decomposing.kept import is_kept_whole
 from wia_compiler.passes.decomposing.reductions import (
     layer_norm,
     reduce_mean,
@@ -57,7 +56,7 @@ DECOMPOSITIONS: dict[str, Decomposition] = {
 
 def decomposition_of(op: TensorOp) -> Decomposition | None:
     """How to write an op in simpler ones; ``None`` where the mid level can express it."""
-    if op.is_primitive or is_kept_whole(op):
+    if op.is_primitive:
         return None
     if op.declaration.name in DECOMPOSITIONS:
         return DECOMPOSITIONS[op.declaration.name]

@@ -25,6 +25,7 @@ from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp, TensorOp, label_o
 from wia_compiler.passes.control_flow import reachable_blocks
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.kernel_function import entry_of, return_of
+from wia_compiler.passes.nests.attention import AttentionNest, plan_attention
 from wia_compiler.passes.nests.branches import Branches
 from wia_compiler.passes.nests.groups import plan_group
 from wia_compiler.passes.nests.loop_memory import lower_loop_nest, share_targets
@@ -33,7 +34,7 @@ from wia_compiler.passes.nests.plan import Group, NestPlan, Result
 from wia_compiler.passes.nests.refusal import NotOneNest
 from wia_compiler.passes.nests.share import SharedNests
 from wia_compiler.passes.nests.views import View, memref_type, row_major, view
-from wia_compiler.passes.nests.writer import NestWriter, arrays_of
+from wia_compiler.passes.nests.writer import NestWriter
 
 HOST = "wia.host"
 """Attribute of the function that allocates and calls nests."""
@@ -231,7 +232,8 @@ class HostLowering:
             },
             [Result(inner, target) for inner, target in targets.items()],
         )
-        plans = plan_group(group)
+        attention = plan_attention(group, self.context.facts)
+        plans = plan_group(group) if attention is None else [attention]
         for allocation in allocations.values():
             self.add_once(allocation, location)
         for inner, value in results.items():
@@ -240,16 +242,21 @@ class HostLowering:
             self._call(plan, name, ops, location)
 
     def _call(
-        self, plan: NestPlan, name: str, ops: Sequence[Operation], location: LocationAttr
+        self,
+        plan: NestPlan | AttentionNest,
+        name: str,
+        ops: Sequence[Operation],
+        location: LocationAttr,
     ) -> None:
         """Call the plan's nest, which was made from ``ops``, or one that is equal to it."""
         subjects = [self.context.id_of(_listed(op)) for op in ops]
-        nest = NestWriter(plan).function(name)
+        written = NestWriter(plan) if isinstance(plan, NestPlan) else plan
+        nest = written.function(name)
         for lookup in nest.walk():
             if isinstance(lookup, LookupOp) and lookup.checked_axes:
                 lookup.number = IntegerAttr(next(self.checks), i64)
         callee = self.nests.add(nest, subjects)
-        arguments = [self.cast(array, location) for array in arrays_of(plan)]
+        arguments = [self.cast(array, location) for array in written.arrays]
         self.add(func.CallOp(callee, arguments, []), location)
 
     def cast(self, array: View, location: LocationAttr) -> SSAValue:

@@ -18,6 +18,8 @@ from wia_compiler.passes.nests.views import View
 
 NEST = "wia.nest"
 """Attribute of a function that holds one nest."""
+SCHEDULED = "wia.scheduled"
+"""Attribute of a nest that is written as it should run: its tiles are chosen already."""
 
 
 def arrays_of(plan: NestPlan) -> list[View]:
@@ -36,6 +38,7 @@ class NestWriter:
 
     def __init__(self, plan: NestPlan):
         self.plan = plan
+        self.arrays = arrays_of(plan)
         self.kept = plan.kept
         self.values: dict[View | Register | Positions, SSAValue] = {}
         self.ivs: list[SSAValue] = []
@@ -45,7 +48,7 @@ class NestWriter:
 
     def function(self, name: str) -> func.FuncOp:
         """The nest as ``func.func @name``."""
-        arrays = arrays_of(self.plan)
+        arrays = self.arrays
         block = Block(arg_types=[array.type for array in arrays])
         for argument, array in zip(block.args, arrays, strict=True):
             argument.name_hint = array.value.name_hint

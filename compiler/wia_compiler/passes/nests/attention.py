@@ -1,0 +1,90 @@
+"""Attention as one nest: blocks of queries past blocks of keys, with a running softmax.
+
+For each block of query rows the keys and values are walked once, in blocks. A row keeps the
+largest score so far, the sum of its weights relative to that, and the sum of weighted values; a
+block with a larger score scales both down (online softmax, Milakov and Gimelshein 2018; the blocks
+are those of FlashAttention, Dao et al. 2022). No matrix of scores exists in memory: queries, keys
+and values are read once for each block of rows, and the result is written once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FunctionType, UnitAttr
+from xdsl.ir import Block, Region
+
+from wia_compiler.dialects.location import merge_locations
+from wia_compiler.dialects.tile_places import PositionsOp
+from wia_compiler.dialects.wia.ops import TensorOp
+from wia_compiler.passes.decomposing.kept import is_kept_whole
+from wia_compiler.passes.facts import TargetFacts
+from wia_compiler.passes.nests.attention_block import QUERY_ROWS, Heads, QueryBlock
+from wia_compiler.passes.nests.leaf_writer import LeafWriter
+from wia_compiler.passes.nests.plan import Group
+from wia_compiler.passes.nests.views import View
+from wia_compiler.passes.nests.writer import NEST, SCHEDULED
+
+
+@dataclass(frozen=True)
+class AttentionNest:
+    """One call of ``attention`` as a nest over ``arrays`` (query, key, value, mask; result)."""
+
+    op: TensorOp
+    arrays: Sequence[View]
+    facts: TargetFacts
+
+    def function(self, name: str) -> func.FuncOp:
+        """The nest as ``func.func @name``."""
+        block = Block(arg_types=[array.type for array in self.arrays])
+        for argument, array in zip(block.args, self.arrays, strict=True):
+            argument.name_hint = array.value.name_hint
+        location = merge_locations([self.op])
+        self._write(block)
+        last = func.ReturnOp()
+        last.location = location
+        block.add_op(last)
+        type = FunctionType.from_lists([array.type for array in self.arrays], [])
+        made = func.FuncOp(name, type, Region(block))
+        made.attributes[NEST] = UnitAttr()
+        made.attributes[SCHEDULED] = UnitAttr()
+        made.location = location
+        return made
+
+    def _write(self, block: Block) -> None:
+        """Loops over heads, then over blocks of queries: whole ones, and what is left."""
+        writer = LeafWriter(block, merge_locations([self.op]))
+        names = [*self.op.given, "result"]
+        memory = dict(zip(names, block.args, strict=True))
+        shapes = {name: array.shape for name, array in zip(names, self.arrays, strict=True)}
+        heads = Heads(self.op, memory, shapes, self.facts)
+        if heads.causal:
+            positions = PositionsOp(max(heads.queries, heads.keys))
+            positions.memref.name_hint = "position"
+            writer.add(positions)
+            heads.memory["position"] = positions.memref
+        with ExitStack() as loops:
+            for axis, size in heads.loops():
+                loops.enter_context(writer.loop(axis, size))
+            whole = heads.queries - heads.queries % QUERY_ROWS
+            if whole:
+                with writer.loop("i.0", whole, QUERY_ROWS):
+                    QueryBlock(heads, writer, QUERY_ROWS, "i0").write()
+            if whole < heads.queries:
+                QueryBlock(heads, writer, heads.queries - whole, str(whole)).write()
+
+
+def plan_attention(group: Group, facts: TargetFacts) -> AttentionNest | None:
+    """The nest of a group that is one ``attention`` of arrays; ``None`` for another group."""
+    ops = [op for op in group.ops if isinstance(op, TensorOp)]
+    if len(ops) != 1 or not is_kept_whole(ops[0], facts):
+        return None
+    (result,) = group.results
+    arrays = [group.arrays.get(value) for value in ops[0].arguments]
+    known = [array for array in arrays if array is not None]
+    if len(known) < len(arrays):
+        return None
+    return AttentionNest(ops[0], [*known, result.target], facts)

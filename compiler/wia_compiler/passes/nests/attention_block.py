@@ -1,0 +1,285 @@
+"""One block of queries of an attention nest: its tiles, and the leaves of each block of keys.
+
+Scores stand transposed, queries along the lanes of vectors: the largest score and the sum of
+weights of a row are folds down columns, keys and values are read as they lie in memory, and only
+the block of queries, once, is turned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from xdsl.dialects import arith, scf
+from xdsl.dialects import math as math_dialect
+from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.ir import Block, Region, SSAValue
+
+from wia_compiler.base.dtypes import BOOL, DTYPES, DType
+from wia_compiler.dialects.types import spec_of
+from wia_compiler.dialects.wia.attention import attention_scale
+from wia_compiler.dialects.wia.ops import TensorOp
+from wia_compiler.passes.facts import TargetFacts
+from wia_compiler.passes.nests.body import Body
+from wia_compiler.passes.nests.casts import cast_scalar
+from wia_compiler.passes.nests.leaf_writer import LeafWriter, Place, Tile
+
+QUERY_ROWS = 32
+"""Queries of a block: each key and value is fetched from main memory once for so many rows."""
+KEY_ROWS = 64
+"""Keys of a block: with heads 64 wide its keys, values and scores take 40 KiB in f32."""
+_FEW_ROWS = 4
+"""So many queries have a register tile of their own size; more are rounded up to tiles of 4."""
+_HEAD_AXES = "bhgpqnmo"
+
+
+@dataclass
+class Heads:
+    """The operands of one ``attention``; sizes are those of one head."""
+
+    op: TensorOp
+    memory: dict[str, SSAValue]
+    shapes: Mapping[str, tuple[int, ...]]
+    facts: TargetFacts
+
+    def __post_init__(self) -> None:
+        self.dtype = spec_of(self.op.arguments[0].type).dtype
+        self.wide = DTYPES[self.dtype.accumulator]
+        self.batch = self.shapes["result"][:-2]
+        self.queries, self.width = self.shapes["query"][-2:]
+        self.keys, self.values = self.shapes["value"][-2:]
+        self.causal = bool(self.op.values["causal"])
+        self.scale = attention_scale(self.op.values, self.width)
+        mask = self.op.argument("mask")
+        self.mask_dtype: DType | None = spec_of(mask.type).dtype if mask is not None else None
+        self.lanes = max(1, self.facts.vector_bytes // self.wide.size_bytes)
+        registers = self.facts.register_capacity // max(1, self.facts.vector_bytes // 4)
+        # Two vectors by so many rows take half of the registers, at most.
+        self.rows = 8 if registers >= 32 else 4
+
+    def loops(self) -> list[tuple[str, int]]:
+        """Names and extents of the loops over heads."""
+        named = zip(_HEAD_AXES, self.batch, strict=False)
+        return [(f"{axis}.0", size) for axis, size in named if size > 1]
+
+    def place(self, name: str, *own: str) -> Place:
+        """The index of an element of an operand: its head, then ``own`` along its last axes."""
+        shape = self.shapes[name]
+        leading, sizes = shape[:-2], shape[-2:]
+        missing = len(self.batch) - len(leading)
+        place: list[str | int] = []
+        for axis, size in enumerate(leading, start=missing):
+            loop = f"{_HEAD_AXES[axis]}0"
+            # With enable_gqa a key head serves several query heads in a row.
+            serves = self.batch[axis] // size
+            place.append(0 if size == 1 else loop if serves == 1 else f"{loop} // {serves}")
+        kept = own[len(own) - len(sizes) :]
+        return [*place, *(0 if n == 1 else each for n, each in zip(sizes, kept, strict=True))]
+
+
+class QueryBlock:
+    """``count`` queries from ``first``, a loop's variable or a number."""
+
+    def __init__(self, heads: Heads, writer: LeafWriter, count: int, first: str):
+        self.heads, self.writer, self.count, self.first = heads, writer, count, first
+        wide, lanes = heads.wide, heads.lanes
+        self.rows = count if count <= _FEW_ROWS else _round_up(count, _FEW_ROWS)
+        self.row_tile = heads.rows if self.rows % heads.rows == 0 else min(self.rows, _FEW_ROWS)
+        self.columns = _round_up(self.rows, lanes)
+        self.column_tile = 2 * lanes if self.columns % (2 * lanes) == 0 else lanes
+        self.values = _round_up(heads.values, lanes)
+        self.value_tile = 2 * lanes if self.values % (2 * lanes) == 0 else lanes
+        keys = min(KEY_ROWS, _round_up(heads.keys, min(heads.rows, heads.keys)))
+        names = ("largest", "larger", "shrink", "total")
+        rows = [writer.buffer(name, [self.columns], wide) for name in names]
+        self.largest, self.larger, self.shrink, self.total = rows
+        self.query = writer.buffer("query_tile", [heads.width, self.columns], wide)
+        self.sums = writer.buffer("sums", [self.rows, self.values], wide)
+        self.scores = writer.buffer("scores", [keys, self.columns], wide)
+        self.key = writer.buffer("key_tile", [keys, heads.width], wide)
+        self.value = writer.buffer("value_tile", [keys, self.values], wide)
+
+    def write(self) -> None:
+        """Fetch the queries, walk the keys, write the result's rows."""
+        heads, writer, wide = self.heads, self.writer, self.heads.wide
+        self._fetch("query", {"e": heads.width, "i": self.count}, self.query, ("e", "i"), "i", "e")
+        writer.fill(self.largest, -math.inf, wide)
+        for buffer in (self.total, self.sums):
+            writer.fill(buffer, 0, wide)
+        whole = heads.keys - heads.keys % KEY_ROWS
+        if whole:
+            with writer.loop("j.0", whole, KEY_ROWS) as first, self._where_seen(first):
+                self._key_block("j0", KEY_ROWS)
+        if whole < heads.keys:
+            with self._where_seen(whole):
+                self._key_block(str(whole), heads.keys - whole)
+        writer.leaf(
+            "map",
+            {"i": self.count, "v": heads.values},
+            [Tile(self.sums, ("i", "v")), Tile(self.total, ("i",))],
+            Tile(heads.memory["result"], heads.place("result", f"{self.first} + i", "v")),
+            self._quotient,
+        )
+
+    def _quotient(self, body: Body, total: SSAValue, weights: SSAValue) -> SSAValue:
+        """The mean of the values; 0 for a row that sees no key."""
+        wide = self.heads.wide
+        none = body.compare("oeq", weights, body.constant(0, wide))
+        divisor = body.select(none, body.constant(1, wide), weights)
+        return cast_scalar(body, body.add(arith.DivfOp(total, divisor)), wide, self.heads.dtype)
+
+    @contextmanager
+    def _where_seen(self, first_key: SSAValue | int) -> Iterator[None]:
+        """Leave out a block of keys that lie behind all of the block's queries."""
+        if not self.heads.causal:
+            yield
+            return
+        writer = self.writer
+        last = self._index(self.count - 1)
+        if self.first in writer.loops:
+            last = _added(writer, arith.AddiOp(writer.loops[self.first], last))
+        else:
+            last = self._index(int(self.first) + self.count - 1)
+        first = self._index(first_key) if isinstance(first_key, int) else first_key
+        outer, inside = writer.block, Block()
+        seen = _added(writer, arith.CmpiOp(first, last, "sle"))
+        writer.block = inside
+        yield
+        writer.add(scf.YieldOp())
+        writer.block = outer
+        writer.add(scf.IfOp(seen, [], Region(inside)))
+
+    def _index(self, number: int) -> SSAValue:
+        return _added(self.writer, arith.ConstantOp(IntegerAttr(number, IndexType())))
+
+    def _fetch(
+        self, name: str, axes: dict[str, int], buffer: SSAValue, place: Place, *own: str
+    ) -> None:
+        """Copy a block of an operand, widened, into a tile; what is left of the tile is 0."""
+        heads, writer = self.heads, self.writer
+        first = self.first if name == "query" else self.key_first
+        if tuple(axes.values()) != tuple(buffer.type.get_shape()):  # pyright: ignore
+            writer.fill(buffer, 0, heads.wide)
+        row, column = own
+        writer.leaf(
+            "map",
+            axes,
+            [Tile(heads.memory[name], heads.place(name, f"{first} + {row}", column))],
+            Tile(buffer, place),
+            lambda body, x: cast_scalar(body, x, heads.dtype, heads.wide),
+        )
+
+    def _key_block(self, first: str, count: int) -> None:
+        """The leaves of one block of keys."""
+        self.key_first = first
+        heads, writer = self.heads, self.writer
+        self._fetch("key", {"j": count, "e": heads.width}, self.key, ("j", "e"), "j", "e")
+        self._fetch("value", {"j": count, "v": heads.values}, self.value, ("j", "v"), "j", "v")
+        self._score(count)
+        rows, block = {"i": self.columns}, {"j": count, "i": self.columns}
+        largest, larger, shrink, total = (
+            Tile(each, ("i",)) for each in (self.largest, self.larger, self.shrink, self.total)
+        )
+        scores = Tile(self.scores, ("j", "i"))
+        writer.leaf("map", rows, [largest], larger, lambda body, x: x)
+        axes = {"i": self.columns, "j": count}
+        writer.leaf("reduce", axes, [scores], larger, _maximum, reduce=("j",))
+        writer.leaf("map", rows, [largest, larger], shrink, self._power)
+        writer.leaf("map", block, [scores, larger], scores, self._power)
+        writer.leaf("map", rows, [total, shrink], total, _product)
+        writer.leaf("reduce", axes, [scores], total, _sum, reduce=("j",))
+        tile = {"i": self.rows, "v": self.values}
+        sums = Tile(self.sums, ("i", "v"))
+        writer.leaf("map", tile, [sums, shrink], sums, _product)
+        self._weigh(count)
+        writer.leaf("map", rows, [larger], largest, lambda body, x: x)
+
+    def _score(self, count: int) -> None:
+        """Scores of a block: products of keys and queries, scaled and masked."""
+        heads, writer = self.heads, self.writer
+        step = min(heads.rows, count)
+        writer.fill(self.scores, 0, heads.wide)
+        with (
+            writer.loop("j.1", _round_up(count, step), step),
+            writer.loop("i.1", self.columns, self.column_tile),
+        ):
+            writer.leaf(
+                "contract",
+                {"j": step, "i": self.column_tile, "e": heads.width},
+                [Tile(self.key, ("j1 + j", "e")), Tile(self.query, ("e", "i1 + i"))],
+                Tile(self.scores, ("j1 + j", "i1 + i")),
+                _multiply_add,
+                reduce=("e",),
+            )
+        reads = [Tile(self.scores, ("j", "i"))]
+        row, column = f"{self.first} + i", f"{self.key_first} + j"
+        if heads.mask_dtype is not None:
+            reads.append(Tile(heads.memory["mask"], heads.place("mask", row, column)))
+        if heads.causal:
+            position = heads.memory["position"]
+            reads += [Tile(position, (row,)), Tile(position, (column,))]
+        target = Tile(self.scores, ("j", "i"))
+        writer.leaf("map", {"j": count, "i": self.count}, reads, target, self._masked)
+
+    def _masked(self, body: Body, score: SSAValue, *others: SSAValue) -> SSAValue:
+        heads, rest = self.heads, list(others)
+        lowest = body.constant(-math.inf, heads.wide)
+        score = body.add(arith.MulfOp(score, body.constant(heads.scale, heads.wide)))
+        if heads.mask_dtype == BOOL:
+            score = body.select(rest.pop(0), score, lowest)
+        elif heads.mask_dtype is not None:
+            added = cast_scalar(body, rest.pop(0), heads.mask_dtype, heads.wide)
+            score = body.add(arith.AddfOp(score, added))
+        if heads.causal:
+            row, column = rest
+            score = body.select(body.compare("sle", column, row), score, lowest)
+        return score
+
+    def _power(self, body: Body, score: SSAValue, largest: SSAValue) -> SSAValue:
+        """``exp(score - largest)``; 0 where the row has seen no score but -inf."""
+        wide = self.heads.wide
+        none = body.compare("oeq", largest, body.constant(-math.inf, wide))
+        finite = body.select(none, body.constant(0, wide), largest)
+        return body.add(math_dialect.ExpOp(body.add(arith.SubfOp(score, finite))))
+
+    def _weigh(self, count: int) -> None:
+        """Add the block's values, each by its weight, to the sums."""
+        writer = self.writer
+        with (
+            writer.loop("i.1", self.rows, self.row_tile),
+            writer.loop("v.1", self.values, self.value_tile),
+        ):
+            writer.leaf(
+                "contract",
+                {"i": self.row_tile, "v": self.value_tile, "j": count},
+                [Tile(self.scores, ("j", "i1 + i")), Tile(self.value, ("j", "v1 + v"))],
+                Tile(self.sums, ("i1 + i", "v1 + v")),
+                _multiply_add,
+                reduce=("j",),
+            )
+
+
+def _round_up(count: int, step: int) -> int:
+    return -(-count // step) * step
+
+
+def _added(writer: LeafWriter, op: arith.ConstantOp | arith.AddiOp | arith.CmpiOp) -> SSAValue:
+    return writer.add(op).results[0]
+
+
+def _maximum(body: Body, x: SSAValue, held: SSAValue) -> SSAValue:
+    return body.add(arith.MaximumfOp(held, x))
+
+
+def _product(body: Body, x: SSAValue, y: SSAValue) -> SSAValue:
+    return body.add(arith.MulfOp(x, y))
+
+
+def _sum(body: Body, x: SSAValue, held: SSAValue) -> SSAValue:
+    return body.add(arith.AddfOp(held, x))
+
+
+def _multiply_add(body: Body, a: SSAValue, b: SSAValue, held: SSAValue) -> SSAValue:
+    return body.add(arith.AddfOp(held, body.add(arith.MulfOp(a, b))))
