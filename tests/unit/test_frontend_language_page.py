@@ -14,12 +14,20 @@ from wia_compiler.frontend.vocabulary import OPERATORS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "language.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```wia\n(.*?)```", PAGE, re.DOTALL)
+SCRIPTS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 REFUSALS = re.findall(r"```wia refused\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_examples_compile(text: str) -> None:
     import_program(parse(Source(text))).module.verify()
+
+
+def test_the_python_runs() -> None:
+    scope: dict[str, object] = {}
+    for script in SCRIPTS:
+        exec(script, scope)
+    assert len(SCRIPTS) >= 3
 
 
 @pytest.mark.parametrize(("text", "message"), REFUSALS)

@@ -76,12 +76,13 @@ def _bound(value: object) -> Bound:
     if _is_sequence(value):
         elements = tuple(_bound(each) for each in cast("Sequence[object]", value))
         return Bound("tuple", None, elements, f"a {type(value).__name__} of {len(elements)}")
+    if isinstance(value, type):
+        return Bound("other", None, (), "a class")
     arrays = ("__array__", "__dlpack__", "__cuda_array_interface__")
-    if any(hasattr(value, each) for each in arrays) and not isinstance(value, type):
+    is_spec = hasattr(value, "shape") and hasattr(value, "dtype")  # which stands for an array
+    if is_spec or any(hasattr(value, each) for each in arrays):
         return Bound("array")
-    if hasattr(value, "shape") and hasattr(value, "dtype"):  # a spec stands for an array
-        return Bound("array")
-    kind = "a class" if isinstance(value, type) else f"a {type(value).__name__}"
+    kind = f"a {type(value).__name__}"
     return Bound("other", None, (), kind)
 
 

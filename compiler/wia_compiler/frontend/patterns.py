@@ -41,11 +41,13 @@ def import_pattern(
     """The declaration of a pattern; ``None`` after its faults were reported."""
     faults = len(problems)
     sides = _sides(pattern, problems)
-    if sides is None or len(problems) > faults:
+    if sides is None:
         return None
     matched = [first for first, _ in sides.results]
     rewritten = [second for _, second in sides.results]
     match = _function(pattern, sides.free, sides.match, matched, problems, tokens)
+    if len(problems) > faults:
+        return None
     rewrite = _function(
         pattern, sides.free, sides.rewrite, rewritten, problems, tokens, in_rewrite=True
     )
