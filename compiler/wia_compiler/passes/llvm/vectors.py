@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from xdsl.dialects import vector
@@ -115,13 +116,31 @@ def _masked_store(writer: Writer, op: vector.MaskedStoreOp) -> None:
     value = op.value_to_store
     pointer, address = _masked_pointer(writer, op.base, op.indices).rsplit(" ", 1)
     arguments = [
-        (writer.type(value), writer.values[value]),
+        (writer.type(value), _whole(writer, value)),
         (pointer, address),
         (writer.type(op.mask), writer.values[op.mask]),
     ]
     align = size_bytes(scalar_of(value.type))
     name = _masked_name(writer, "store", value, op.base)
     writer.line(writer.call(name, "void", arguments, align=align))
+
+
+def _whole(writer: Writer, value: SSAValue) -> str:
+    """The lanes of a masked store, so that a truncation is done before it and not by it.
+
+    LLVM 22 makes ``masked.store(trunc x)`` one store that truncates, and where the mask is known
+    to have one lane then stores that lane of ``x`` in full: bytes behind the element are
+    overwritten. A fence, which is no instruction, keeps the two apart.
+    """
+    type_, name = writer.type(value), writer.values[value]
+    bits = 8 * size_bytes(scalar_of(value.type)) * int(type_[1:].split(" ", 1)[0])
+    if not re.fullmatch(r"<\d+ x i(8|16|32)>", type_) or bits % 32:
+        return name
+    floats = "float" if bits == 32 else f"<{bits // 32} x float>"
+    suffix = "f32" if bits == 32 else f"v{bits // 32}f32"
+    seen = writer.temporary(f"bitcast {type_} {name} to {floats}")
+    fence = writer.call(f"llvm.arithmetic.fence.{suffix}", floats, [(floats, seen)])
+    return writer.temporary(f"bitcast {floats} {writer.temporary(fence)} to {type_}")
 
 
 _REDUCTIONS = {

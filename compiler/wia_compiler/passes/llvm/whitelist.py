@@ -28,6 +28,7 @@ _X86 = (
     r"llvm\.readcyclecounter",
     r"PyGILState_(Ensure|Release)|PyErr_(Occurred|CheckSignals)",
     rf"llvm\.masked\.(load|store)\.({_FLOATS}|{_INTEGERS})\.p0",
+    r"llvm\.arithmetic\.fence\.(v\d+)?f32",
     r"fmodf?",
     r"mem(cpy|set|move)",
 )

@@ -38,6 +38,9 @@ class Generator:
         self.llvm.initialize_native_asmparser()
         if platform.machine().lower() in ("x86_64", "amd64"):  # elsewhere LLVM knows no such option
             self.llvm.set_option("", "--x86-asm-syntax=intel")
+        # Loops of few iterations would else be one masked vector, whose stores LLVM 22 gets wrong
+        # where they truncate (see ``_whole`` in vectors.py); they are a vector and a rest instead.
+        self.llvm.set_option("", "--vectorizer-min-trip-count=0")
         self.machines: dict[tuple[str, str, str, int], Any] = {}
 
     def machine(self, triple: str, cpu: str, features: str, opt: int) -> Any:
