@@ -24,6 +24,7 @@ from wia_compiler.base.errors import (
 )
 
 if TYPE_CHECKING:
+    import wia_compiler.simulators.ptx as ptx
     from wia_compiler.runtime.build import Build
     from wia_compiler.runtime.cache import cache
     from wia_compiler.runtime.doctor import doctor
@@ -55,6 +56,8 @@ _LAZY = {
     "targets": "targets",
 }
 
+_MODULES = {"ptx": "simulators.ptx"}
+
 __all__ = [
     "ArgumentError",
     "Build",
@@ -74,6 +77,7 @@ __all__ = [
     "doctor",
     "format",
     "kernel",
+    "ptx",
     "reference",
     "spec",
     "targets",
@@ -81,9 +85,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    if name in _MODULES:
+        value = importlib.import_module(f"{__name__}.{_MODULES[name]}")
+    elif name in _LAZY:
+        value = getattr(importlib.import_module(f"{__name__}.runtime.{_LAZY[name]}"), name)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.runtime.{_LAZY[name]}"), name)
     globals()[name] = value
     return value
 

@@ -22,10 +22,10 @@ def test_everything_promised_is_there():
 
 
 def test_the_lazy_names_are_the_public_ones():
-    from wia_compiler import _LAZY
+    from wia_compiler import _LAZY, _MODULES
 
     eager = {"ArgumentError", "CompileError", "Diagnostic", "TargetError", "WiaError"}
-    assert set(_LAZY) == set(wia.__all__) - eager - {"__version__"}
+    assert {*_LAZY, *_MODULES} == set(wia.__all__) - eager - {"__version__"}
 
 
 def test_importing_it_imports_no_heavy_package():
