@@ -33,7 +33,7 @@ def attributes_of(case: Case) -> dict[str, Any]:
 
 
 def assert_near(found: np.ndarray, expected: np.ndarray, tolerance: float) -> None:
-    """Equal shapes, equal special values, floats within a tolerance relative to 1 and their size."""
+    """Equal shapes and special values; floats within a tolerance of 1 and of their size."""
     assert found.shape == expected.shape
     wide = [each.astype(np.float64) for each in (found, expected)]
     np.testing.assert_allclose(*wide, rtol=tolerance, atol=tolerance, equal_nan=True)
