@@ -109,7 +109,7 @@ def test_what_waits_for_another_kernel_is_no_neighbour() -> None:
         return [b.op("matmul", e, w), b.op("sin", b.op("matmul", w, b.op("matmul", e, w))), e]
 
     _, decisions = fuse(body, EAGER, x="4x4xf32", w="4x4xf32")
-    assert horizontal(decisions) == {}
+    assert set(horizontal(decisions)) == {"matmul | matmul"}  # exp and sin: a product lies between
 
 
 def test_a_kernel_between_two_keeps_them_apart() -> None:

@@ -15,6 +15,7 @@ from wia_compiler.passes.fusing.build import fuse
 from wia_compiler.passes.fusing.fold import fold_batch_norms
 from wia_compiler.passes.fusing.graph import sort_block
 from wia_compiler.passes.fusing.grouping import Grouping
+from wia_compiler.passes.fusing.projections import join_projections
 from wia_compiler.passes.kernel_function import kernel_function
 
 
@@ -40,6 +41,7 @@ class Fusion:
         names = {op.kernel_name.data for op in function.walk() if isinstance(op, FusedOp)}
         for block in function.body.blocks:
             fold_batch_norms(block, context)
+            join_projections(block, context)
             grouping = Grouping.of(block, context)
             context.decisions += grouping.report.in_order()
             _build(grouping, block, names)

@@ -95,6 +95,20 @@ def _readers(op: Operation) -> Iterator[Operation]:
                 yield user
 
 
+def depends_on(value: SSAValue, ops: Collection[Operation]) -> bool:
+    """Whether a value is computed, through other ops, from results of ``ops``."""
+    pending, seen = [value.owner], set[object]()
+    while pending:
+        op = pending.pop()
+        if op in seen or isinstance(op, Block):
+            continue
+        if op in ops:
+            return True
+        seen.add(op)
+        pending += [operand.owner for operand in op.operands]
+    return False
+
+
 def sort_block(block: Block) -> None:
     """Put each op after those whose results it needs, else in the order in which they stand."""
     ops = list(block.ops)

@@ -63,7 +63,9 @@ class Report:
     ) -> None:
         """A decision about one edge."""
         candidate = f"{op.declaration.name} → {user.declaration.name}"
-        self._record("vertical", candidate, taken, reason, numbers, (op, user))
+        subjects = tuple(filter(None, [self.context.id_of(op), self.context.id_of(user)]))
+        made = Decision("vertical", candidate, taken, reason, numbers, subjects)
+        self.decisions[0, self.order[op][0], self.order[user][0]] = made
 
     def horizontal(
         self,
@@ -71,30 +73,28 @@ class Report:
         taken: bool,
         reason: str,
         numbers: Numbers,
-        *,
-        kind: str = "horizontal",
     ) -> None:
         """A decision about kernels side by side, given by the ops whose results leave them."""
-        named = [" and ".join(op.declaration.name for op in each) for each in sinks]
-        ops = [op for each in sinks for op in each]
-        self._record(kind, " | ".join(named), taken, reason, numbers, ops)
-
-    def _record(
-        self,
-        kind: str,
-        candidate: str,
-        taken: bool,
-        reason: str,
-        numbers: Numbers,
-        ops: Sequence[TensorOp],
-    ) -> None:
-        subjects = tuple(filter(None, [self.context.id_of(op) for op in ops]))
-        key = (kind != "vertical", *(self.order[op][0] for op in ops))
-        self.decisions[key] = Decision(kind, candidate, taken, reason, numbers, subjects)
+        key = (1, *(self.order[op][0] for each in sinks for op in each))
+        self.decisions[key] = horizontal_decision(sinks, taken, reason, numbers, self.context)
 
     def in_order(self) -> list[Decision]:
         """Decisions about edges, then those about neighbours, each in order of the text."""
         return [each for _, each in sorted(self.decisions.items(), key=lambda item: item[0])]
+
+
+def horizontal_decision(
+    sinks: Sequence[Sequence[TensorOp]],
+    taken: bool,
+    reason: str,
+    numbers: Numbers,
+    context: PassContext,
+) -> Decision:
+    """A decision about kernels side by side: ``add and exp | reduce_sum``."""
+    named = [" and ".join(op.declaration.name for op in each) for each in sinks]
+    ids = [context.id_of(op) for each in sinks for op in each]
+    subjects = tuple(filter(None, ids))
+    return Decision("horizontal", " | ".join(named), taken, reason, numbers, subjects)
 
 
 def numbers_of(numbers: Estimate, others: Sequence[str]) -> Numbers:

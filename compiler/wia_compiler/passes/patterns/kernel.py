@@ -46,7 +46,7 @@ def make_kernel(pattern: Pattern, match: Match, context: PassContext) -> MadeKer
         risked_bytes=saved,
         launches_saved=len(match.ops) - 1,
     )
-    if len(match.ops) > 1 and not numbers.taken:
+    if numbers.launches_saved and not numbers.taken:
         unless = "; or ".join(numbers.conditions)
         return NearMiss(match.ops, f"{name} does not pay: {refused_reason(numbers)}", unless)
     block = match.ops[0].parent_block()

@@ -10,7 +10,12 @@ from xdsl.ir import Block, SSAValue
 
 from wia_compiler.dialects.types import Value, spec_of
 from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp, label_of
-from wia_compiler.passes.fusing.graph import opaque_users, users_of, written_for
+from wia_compiler.passes.fusing.graph import (
+    depends_on,
+    opaque_users,
+    users_of,
+    written_for,
+)
 from wia_compiler.passes.patterns.pattern import Pattern, is_literal, literal_value
 from wia_compiler.passes.rules import COMMUTATIVE
 
@@ -206,7 +211,7 @@ class Matcher:
                     f"nothing but the match read {name}",
                 )
         for value in self.pattern.free:
-            if value in match.values and _depends_on(match.values[value], inside):
+            if value in match.values and depends_on(match.values[value], inside):
                 name = value.name_hint or "a value"
                 return (
                     f"%{name} is computed from a result of the match",
@@ -234,20 +239,6 @@ class Matcher:
 
 def _positions(block: Block | None) -> dict[object, int]:
     return {op: number for number, op in enumerate(block.ops)} if block is not None else {}
-
-
-def _depends_on(value: SSAValue, ops: set[TensorOp]) -> bool:
-    """Whether a value is computed, through other ops of the block, from results of ``ops``."""
-    pending, seen = [value.owner], set[object]()
-    while pending:
-        op = pending.pop()
-        if op in seen or isinstance(op, Block):
-            continue
-        if op in ops:
-            return True
-        seen.add(op)
-        pending += [operand.owner for operand in op.operands]
-    return False
 
 
 _AXES = ("dim", "dim0", "dim1", "start_dim", "end_dim")
