@@ -22,17 +22,19 @@ from wia_compiler.frontend.loop_assignments import assign
 from wia_compiler.frontend.loop_body import NestBody
 from wia_compiler.frontend.loop_expressions import ElementReader, element_of, names_element
 from wia_compiler.frontend.loop_lets import import_let, refuse_name
+from wia_compiler.frontend.loop_level import works_on_tensors
 
 
 def is_loop_level(statement: syntax.Statement, body: Body) -> bool:
     """Whether a statement works on single elements: it stores to one, or is a loop or branch that
-    names one. (``x = A[0];`` names one and is a statement over tensors.)
+    names some and does nothing to whole tensors. (``x = A[0];`` names one and is a statement over
+    tensors; so is a loop that also says ``x = relu(x);``, whose inner loops are looked at anew.)
     """
     match statement:
         case syntax.Assign():
             return any(names_element(target) for target in statement.targets)
         case syntax.For() | syntax.If() | syntax.While():
-            return names_element(statement)
+            return names_element(statement) and not works_on_tensors(statement, body)
         case _:
             return False
 
