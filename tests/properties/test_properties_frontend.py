@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import wia_kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,23 @@ PROGRAMS.append(
     "  for i in 0..n step 2 { C[i] += 1; } if (a) { } else { b = [1, 'x']; }\n}\n"
     "kernel halves(input A: tensor) { return A * 0.5, A; }\n"
 )
+PROGRAMS.append(
+    "func @f(%x: tensor<M, f32>, %t: f32) -> tensor {\n  %n = tensor.reduce_sum %x {dim = 0} : "
+    "(tensor) -> tensor // 합\n  cond_br %n > %t, ^a, ^b(%x)\n^a:\n  %y = call @g(%x, %bound)\n"
+    "  br ^b(%y)\n^b(%r: tensor):\n  return %r\n}\nfunc @g(%p: tensor, %q: tensor) {\n"
+    "  %0 = concat([%p, %q], dim=0)\n  return %0\n}\n"
+)
+PROGRAMS.append(
+    "%0 = conv2d(%x, %w)\n%1 = fused_conv(%x, %w)\npattern P { match: %a = conv2d(%x, %w)\n"
+    "  rewrite: %a = fused_conv(%x, %w) }\nschedule k { tile i 8, j.0 4; parallel i }\n"
+)
+PROGRAMS.append(
+    "kernel k(input x: tensor<N, f32>, n: i32, output y: tensor<N, f32>) {\n  let t: f32 = 0.5; "
+    "let z: tensor<N, f32>; y = x;\n  if (n > 2) { y = x[0:2] * t; return; } else if (t > 1.0) "
+    "{ y = -x; }\n  for i in 0..n step 2 { y = y + cast(i, f32); z[i] = y[i]; }\n  while "
+    "(reduce_sum(y) > t) { y = y * 0.5; }\n}\n"
+)
+BINDINGS = {"bound": (1, 2), "w": np.ones(3, np.float32), "n": 4, "call": print}
 MARKS = "A B C x ( ) [ ] { } < > , ; : = += + - * ** / // % @ ? && || ! == .. . 1 2.5 0x1F 4x8xf32"
 WORDS = [
     *MARKS.split(),
@@ -64,6 +82,19 @@ WORDS = [
         "0x1F",
         "4x8xf32",
     ],
+    *(
+        "%x",
+        "%0",
+        "^a",
+        "@f",
+        "->",
+        "br",
+        "cond_br",
+        "tensor.relu",
+        "let",
+        "x: f32",
+        "%a = relu(%x)",
+    ),
     *('"s"', "'", "/*", "*/", "#", "\n", "행", "；", "\t", "%0", "pattern", "schedule", "func"),
 ]
 BOUNDED = settings(max_examples=150, deadline=None, derandomize=True)
@@ -72,7 +103,7 @@ BOUNDED = settings(max_examples=150, deadline=None, derandomize=True)
 def check(text: str) -> None:
     source = Source(text)
     try:
-        program = import_program(parse(source))
+        program = import_program(parse(source), BINDINGS)
     except CompileError as error:
         assert error.diagnostics
         rendered = str(error)
@@ -100,6 +131,7 @@ def test_random_bytes(data: bytes) -> None:
 def test_random_words(words: list[str]) -> None:
     check(" ".join(words))
     check(f"kernel k(input A: tensor, output C: tensor) {{ {' '.join(words)} }}")
+    check(f"func @f(%x: tensor, %A: tensor) -> tensor {{ {' '.join(words)}\n return %x }}")
 
 
 @BOUNDED

@@ -279,7 +279,8 @@ def _loop(
             values.insert(0, variable[2](test.args[0]))
         back = [each for each in values if each is not None]
         body.add(BranchOp(test, *back), span)
-    new = {name: None for name in (*body.values, *body.unset) if name not in before.values}
+    ended = {name: why for name, why in body.unset.items() if name not in before.values}
+    new = {name: None for name in (*body.values, *ended) if name not in before.values}
     poisoned = [name for name, value in body.values.items() if value is None]
     after = body.start_block("done")
     if decided is not None:
@@ -290,7 +291,6 @@ def _loop(
         body.values[name] = None
     for name in new:
         if name not in body.values and name not in body.unset:
-            body.unset[name] = (
-                f"{name!r} is set inside the loop of line {span.line} only, which may run 0 times"
-            )
+            inside_only = f"is set inside the loop of line {span.line} only, which may run 0 times"
+            body.unset[name] = ended.get(name, f"{name!r} {inside_only}")
     return True

@@ -19,14 +19,14 @@ def part_value(node: syntax.Index, body: Body, evaluate: Evaluate) -> SSAValue |
     """The part of a tensor that subscripts name, as NumPy reads them; ``None`` after faults.
 
     ``A[0:16, :]`` becomes ``slice(A, starts=[0, none], stops=[16, none], steps=[1, 1])``. A number
-    takes one place and its axis is gone; one that is known only when the kernel runs is looked up
-    by ``index_select``.
+    takes one place (``select``) and its axis is gone; one that is known only when the kernel runs
+    is looked up by ``index_select``.
     """
     value = evaluate(node.base)
     starts: list[Value] = []
     stops: list[Value] = []
     steps: list[Value] = []
-    gone: list[int] = []
+    gone: dict[int, int] = {}
     looked_up: dict[int, SSAValue] = {}
     faults = len(body.problems)
     for axis, subscript in enumerate(node.subscripts):
@@ -34,11 +34,9 @@ def part_value(node: syntax.Index, body: Body, evaluate: Evaluate) -> SSAValue |
         if isinstance(subscript, syntax.Slice):
             bounds = _bounds(subscript, body, evaluate)
         else:
-            gone.append(axis)
             place = _place(subscript, body)
-            if place is not None:
-                bounds = (place, place + 1 if place != -1 else None, 1)
-            else:
+            gone[axis] = place or 0
+            if place is None:
                 index = evaluate(subscript)
                 if index is not None:
                     looked_up[axis] = index
@@ -60,8 +58,9 @@ def part_value(node: syntax.Index, body: Body, evaluate: Evaluate) -> SSAValue |
             "steps": tuple(steps),
         }
         value = body.add_op("slice", [value], node.span, attributes)
-    if value is not None and gone:
-        value = body.add_op("squeeze", [value], node.span, {"dim": tuple(gone)})
+    for axis, place in reversed(gone.items()):
+        if value is not None:
+            value = body.add_op("select", [value], node.span, {"dim": axis, "index": place})
     return value
 
 

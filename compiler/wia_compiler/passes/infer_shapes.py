@@ -14,6 +14,7 @@ from wia_compiler.base.errors import CompileError, Diagnostic
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.location import spans_of
 from wia_compiler.dialects.loop import NestOp
+from wia_compiler.dialects.loop_arrays import OutputOp
 from wia_compiler.dialects.types import TensorSpec, spec_of, tensor_type, type_of
 from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.declaration import InferenceError, Operands
@@ -40,6 +41,7 @@ from wia_compiler.passes.kernel_function import (
     update_function_type,
 )
 from wia_compiler.passes.literal_values import LiteralValues
+from wia_compiler.passes.local_tensors import place_local_tensors, place_zeros
 from wia_compiler.passes.loops.inference import Inference
 from wia_compiler.passes.loops.specialise import specialise_nest
 from wia_compiler.passes.target import ArraySpec
@@ -68,6 +70,7 @@ class InferShapes:
         remove_unreachable(function.body)
         inference = _Inference(context)
         inference.specialize_arguments(function, self.arguments)
+        place_local_tensors(function, inference.sizes, inference.specs, inference.set_spec)
         inference.specialize_blocks(function)
         edges = BlockEdges(inference.specs, inference.literals, inference.fault, inference.set_spec)
         for block, ways in edges_into(function.body).items():
@@ -136,6 +139,8 @@ class _Inference:
                 self._visit_condition(op)
             case SizeOp():
                 self._visit_size(op)
+            case OutputOp():
+                place_zeros(op, self.sizes, self.set_spec)
             case NestOp():
                 specialise_nest(op, self._lent)
             case _:
