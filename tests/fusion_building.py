@@ -1,14 +1,21 @@
 """Fuses small kernels for tests, and checks what holds of every fusion."""
 
-from collections.abc import Callable
+import unittest.mock
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from bare_target import BARE_FACTS
 from building import context, kernel, specs
-from wia_compiler.base.record import Decision
+from wia_compiler.base.record import Decision, Level
 from wia_compiler.dialects.text import parse_ir, print_ir
-from wia_compiler.dialects.wia.ops import FusedOp, TensorOp
+from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp, TensorOp
+from wia_compiler.passes import pipeline
 from wia_compiler.passes.facts import TargetFacts
+from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.fusing import build
 from wia_compiler.passes.fusion import Fusion
 from wia_compiler.passes.infer_shapes import InferShapes
 from wia_compiler.passes.pipeline import high_passes, mid_passes
@@ -91,3 +98,26 @@ def check_nests(module: ModuleOp, facts: TargetFacts) -> None:
 def of_kind(decisions: list[Decision], kind: str) -> list[Decision]:
     """The decisions of one kind, in order."""
     return [decision for decision in decisions if decision.kind == kind]
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A pass in the place of fusion that leaves each op a kernel of its own."""
+
+    name: ClassVar[str] = "fusion"
+    level: ClassVar[Level] = "high"
+
+    def run(self, module: ModuleOp, context: PassContext) -> None:
+        """Put ops that read a constant into kernels that hold it, as fusion does."""
+        names: set[str] = set()
+        for op in list(module.walk()):
+            reads = op.arguments if isinstance(op, TensorOp) else ()
+            if isinstance(op, TensorOp) and any(isinstance(v.owner, ConstantOp) for v in reads):
+                build.fuse([op], [op], names)
+
+
+@contextmanager
+def without_fusion() -> Iterator[None]:
+    """Programs that are compiled meanwhile have a kernel for each op."""
+    with unittest.mock.patch.object(pipeline, "Fusion", Apart):
+        yield
