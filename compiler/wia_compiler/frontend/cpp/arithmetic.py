@@ -31,6 +31,20 @@ _FOLDS: dict[str, Callable[[Number, Number], Number]] = {
     "-": python_operator.sub,
     "*": python_operator.mul,
 }
+_BITS: dict[str, Callable[[int, int], int]] = {
+    "&": python_operator.and_,
+    "|": python_operator.or_,
+    "^": python_operator.xor,
+    "<<": lambda left, right: left << right if 0 <= right < 64 else 0,
+    ">>": lambda left, right: left >> right if 0 <= right < 64 else 0,
+}
+_BIT_OPERATIONS = {
+    "&": "bitwise_and",
+    "|": "bitwise_or",
+    "^": "bitwise_xor",
+    "<<": "bitwise_left_shift",
+    ">>": "bitwise_right_shift",
+}
 _COMPARISONS: dict[str, Callable[[Number, Number], bool]] = {
     "==": python_operator.eq,
     "!=": python_operator.ne,
@@ -67,12 +81,42 @@ def arithmetic(operator: str, left: Typed, right: Typed, node: Node, text: CppTe
 def comparison(operator: str, left: Typed, right: Typed, node: Node, text: CppText) -> Typed:
     """``left operator right`` as a bool, compared in their common type."""
     _refuse_undeclared_double(left, right, node, text)
-    type_ = left.type if left.type == right.type == "bool" else common(left.type, right.type)
+    both_bool = left.type == right.type == "bool" and operator in ("==", "!=")
+    type_ = "bool" if both_bool else common(left.type, right.type)
     first, second = converted(left, type_), converted(right, type_)
     if first.constant is not None and second.constant is not None:
         value = _COMPARISONS[operator](first.constant, second.constant)
         return constant(value, "bool", text.span(node))
     return combined(operator, first, second, "bool")
+
+
+def bits(operator: str, left: Typed, right: Typed, node: Node, text: CppText) -> Typed:
+    """``&``, ``|``, ``^`` in the common type; a shift has the type of its left side."""
+    is_shift = operator in ("<<", ">>")
+    type_ = promoted(left.type) if is_shift else common(left.type, right.type)
+    first, second = converted(left, type_), converted(right, type_)
+    for side in (left, right):
+        if not (is_integer(promoted(side.type)) or side.type == ANY):
+            raise text.refuse(
+                node, f"{operator} is for whole numbers, found {side.type}", "cast it: (int)x"
+            )
+    span = text.span(node)
+    if first.constant is not None and second.constant is not None:
+        return constant(_BITS[operator](int(first.constant), int(second.constant)), type_, span)
+    natural = first.is_natural and (second.is_natural or operator in ("&", ">>"))
+    call = operation(_BIT_OPERATIONS[operator], [first.node, second.node], span)
+    return Typed(call, type_, is_natural=natural and operator != "<<")
+
+
+def inverted(value: Typed, node: Node, text: CppText) -> Typed:
+    """``~value`` in its promoted type."""
+    inner = converted(value, promoted(value.type))
+    if not is_integer(inner.type):
+        raise text.refuse(node, f"~ is for whole numbers, found {value.type}", "write !x")
+    span = text.span(node)
+    if inner.constant is not None:
+        return constant(~int(inner.constant), inner.type, span)
+    return Typed(operation("bitwise_not", [inner.node], span), inner.type)
 
 
 def negated(value: Typed, span: Span) -> Typed:

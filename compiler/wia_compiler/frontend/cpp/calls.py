@@ -19,6 +19,8 @@ from wia_compiler.frontend.cpp.values import (
     choice,
     converted,
     operation,
+    typed_node,
+    with_dtype,
 )
 from wia_compiler.frontend.suggestions import nearest
 
@@ -91,7 +93,7 @@ def _library(name: str, node: Node, values: list[Typed], context: Context) -> Ty
         case "abs":
             _expect_values(node, context, values, 1, "abs(x)")
             value = converted(values[0], common(values[0].type, values[0].type))
-            inner = operation("abs", [value.node], span)
+            inner = operation("abs", [typed_node(value)], span)
             return Typed(inner, value.type)
         case "min" | "max":
             _expect_values(node, context, values, 2, f"{name}(a, b)")
@@ -107,7 +109,8 @@ def _library(name: str, node: Node, values: list[Typed], context: Context) -> Ty
             return _float_remainder(values, name == "fmodf", span)
         case "isnan":
             _expect_values(node, context, values, 1, "isnan(x)")
-            test = binary("!=", values[0].node, values[0].node)
+            node_of = typed_node(values[0])
+            test = binary("!=", node_of, node_of)
             return Typed(syntax.Group(test, span), "bool")
         case _:
             return None
@@ -116,8 +119,7 @@ def _library(name: str, node: Node, values: list[Typed], context: Context) -> Ty
 def _unary(name: str, value: Typed, suffix: str, span: Span) -> Typed:
     type_ = _float_type(value.type, suffix)
     inner = converted(value, type_)
-    node = inner.node if inner.constant is None else _typed_constant(inner)
-    return Typed(operation(name, [node], span), type_)
+    return Typed(operation(name, [typed_node(inner)], span), type_)
 
 
 def _float_type(type_: CppType, suffix: str) -> CppType:
@@ -134,7 +136,7 @@ def _smaller_or_larger(
     type_ = common(first.type, second.type)
     if first.type == second.type:
         type_ = first.type
-    a, b = converted(first, type_), converted(second, type_)
+    a, b = with_dtype(converted(first, type_), converted(second, type_))
     span = context.text.span(node)
     natural = a.is_natural and b.is_natural
     if is_integer(type_):
@@ -147,7 +149,7 @@ def _ignoring_nan(name: str, values: list[Typed], span: Span) -> Typed:
     """``fminf`` and ``fmaxf`` give the other number where one is NaN (IEEE 754-2008 minNum)."""
     type_ = "f32" if name.endswith("f") else common(values[0].type, values[1].type)
     type_ = type_ if is_float(type_) or type_ == ANY else "f64"
-    a, b = (converted(value, type_) for value in values)
+    a, b = with_dtype(*(converted(value, type_) for value in values))
     both = operation("min" if "min" in name else "max", [a.node, b.node], span)
     chosen: syntax.Expression = both
     for value, other in ((b, a), (a, b)):
@@ -162,23 +164,19 @@ def _power(values: list[Typed], single: bool, span: Span) -> Typed:
     mixed = not single and values[0].type != values[1].type and ANY not in (v.type for v in values)
     type_ = "f64" if mixed or not (is_float(type_) or type_ == ANY) else type_
     base, exponent = (converted(value, type_) for value in values)
-    nodes = [_typed_constant(v) if v.constant is not None else v.node for v in (base, exponent)]
+    nodes = [typed_node(v) for v in (base, exponent)]
     return Typed(operation("pow", nodes, span), type_)
 
 
 def _float_remainder(values: list[Typed], single: bool, span: Span) -> Typed:
     """``fmodf`` has the sign of ``x``; ``%`` of the language that of ``y``."""
     type_ = "f32" if single else common(values[0].type, values[1].type)
-    x, y = (converted(value, type_ if is_float(type_) else "f64") for value in values)
+    kept = type_ if is_float(type_) else "f64"
+    x, y = with_dtype(*(converted(value, kept) for value in values))
     size = binary("%", operation("abs", [x.node], span), operation("abs", [y.node], span))
     zero = syntax.Number(0.0, "0.0", span)
     opposite = syntax.Unary(syntax.Word("-", span), size, span)
     return Typed(choice(binary("<", x.node, zero), opposite, size, span), x.type)
-
-
-def _typed_constant(value: Typed) -> syntax.Expression:
-    """A number as an argument that is all an op has: it needs a dtype of its own."""
-    return cast_to(value.node, value.type)
 
 
 def _as(value: Typed, type_: CppType) -> Typed:

@@ -87,7 +87,11 @@ class Callee:
 
 @dataclass
 class Context:
-    """What reading statements and expressions needs to know, and leaves behind."""
+    """What reading statements and expressions needs to know, and leaves behind.
+
+    ``accesses`` are those of arrays from outside, ``returns`` the returns with a value, ``spelled``
+    all names of the tree, ``changed`` those of variables that are set after their declaration.
+    """
 
     text: CppText
     constants: Mapping[str, Typed]
@@ -104,6 +108,7 @@ class Context:
     accesses: list[Access] = field(default_factory=list[Access])
     returns: list[Node] = field(default_factory=list["Node"])
     spelled: set[str] = field(default_factory=set[str])
+    changed: set[str] = field(default_factory=set[str])
     _blocks: int = 0
 
     def find(self, name: str) -> Variable | None:

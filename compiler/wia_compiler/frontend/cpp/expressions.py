@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING
 from wia_compiler.base.source import Span
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.cpp import calls, literals
-from wia_compiler.frontend.cpp.arithmetic import arithmetic, comparison, negated
+from wia_compiler.frontend.cpp.arithmetic import (
+    arithmetic,
+    bits,
+    comparison,
+    inverted,
+    negated,
+)
 from wia_compiler.frontend.cpp.context import Context, Variable
 from wia_compiler.frontend.cpp.declared import type_of_descriptor
 from wia_compiler.frontend.cpp.reading import field_of, named_children, text_of, unwrapped
 from wia_compiler.frontend.cpp.refusals import refuse_construct
 from wia_compiler.frontend.cpp.types import common
-from wia_compiler.frontend.cpp.values import Typed, combined, constant, converted
+from wia_compiler.frontend.cpp.values import Typed, combined, constant, converted, with_dtype
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -189,6 +195,8 @@ def _unary(node: Node, context: Context, depth: int) -> Typed:
         return converted(value, common(value.type, value.type))
     if operator == "-":
         return negated(value, context.text.span(node))
+    if operator in ("~", "compl"):
+        return inverted(value, node, context.text)
     raise refuse_construct(node, context.text)
 
 
@@ -213,6 +221,8 @@ def _link(node: Node, left: Typed, context: Context, depth: int) -> Typed:
         return arithmetic(operator, left, right, node, context.text)
     if operator in ("==", "!=", "<", "<=", ">", ">="):
         return comparison(operator, left, right, node, context.text)
+    if operator in ("&", "|", "^", "<<", ">>"):
+        return bits(operator, left, right, node, context.text)
     raise refuse_construct(node, context.text)
 
 
@@ -236,6 +246,6 @@ def _conditional(node: Node, context: Context, depth: int) -> Typed:
     if test.constant is not None:
         return first if test.constant else second
     type_ = first.type if first.type == second.type else common(first.type, second.type)
-    first, second = converted(first, type_), converted(second, type_)
+    first, second = with_dtype(converted(first, type_), converted(second, type_))
     chosen = syntax.Conditional(test.node, first.node, second.node, context.text.span(node))
     return Typed(chosen, type_, is_natural=first.is_natural and second.is_natural)

@@ -103,11 +103,8 @@ class Body:
     def _is_passed(self, name: str, context: Context) -> bool:
         """Whether an array comes in, so that its sizes are known."""
         return not any(access.is_write for access in context.accesses if access.array == name) or (
-            role_of(name, context.accesses, self.dims[name], self._changing()) == "inout"
+            role_of(name, context.accesses, self.dims[name], context.changed) == "inout"
         )
-
-    def _changing(self) -> dict[str, None]:
-        return {name: None for node in self.nodes for name in names_set(node)}
 
     def _find_dims(self, context: Context, candidates: frozenset[str]) -> None:
         for each in self.outside:
@@ -124,7 +121,7 @@ class Body:
         for each in self.outside:
             if each.kind == "array":
                 dims = self.dims[each.name]
-                self.roles[each.name] = role_of(each.name, context.accesses, dims, self._changing())
+                self.roles[each.name] = role_of(each.name, context.accesses, dims, context.changed)
                 if self.roles[each.name] == "output":
                     self._check_output(each, dims)
 

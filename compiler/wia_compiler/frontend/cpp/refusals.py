@@ -64,9 +64,7 @@ _CONSTRUCTS: dict[str, tuple[str, str]] = {
     "seh_try_statement": ("__try", "leave it out"),
 }
 
-_BITS = "a % 2, a / 2 and a * 2 do what bits do for whole numbers that are not negative"
 _OPERATORS: dict[str, tuple[str, str]] = {
-    **{sign: (f"{sign} on bits", _BITS) for sign in ("&", "|", "^", "<<", ">>", "~")},
     "<=>": ("the operator <=>", "compare with <, == or >"),
 }
 

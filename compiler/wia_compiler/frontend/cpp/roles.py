@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 from wia_compiler.frontend import syntax
@@ -13,7 +13,7 @@ Role = Literal["input", "output", "inout"]
 
 
 def role_of(
-    array: str, accesses: Sequence[Access], dims: Sequence[Dim], changing: Mapping[str, object]
+    array: str, accesses: Sequence[Access], dims: Sequence[Dim], changing: Collection[str]
 ) -> Role:
     """``output`` where every element that is read was written before, in this very text.
 
@@ -34,7 +34,7 @@ def role_of(
 
 
 def _comes_before(
-    write: Access, read: Access, dims: Sequence[Dim], changing: Mapping[str, object]
+    write: Access, read: Access, dims: Sequence[Dim], changing: Collection[str]
 ) -> bool:
     """Whether a write has surely set what is read."""
     if _writes_all(write, dims) and write.path[:2] != read.path[:2]:

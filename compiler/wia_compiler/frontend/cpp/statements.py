@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wia_compiler.base.source import Span
 from wia_compiler.frontend import syntax
-from wia_compiler.frontend.cpp.arithmetic import arithmetic
+from wia_compiler.frontend.cpp.arithmetic import arithmetic, bits
 from wia_compiler.frontend.cpp.context import Context, Variable
 from wia_compiler.frontend.cpp.declarations import declaration
 from wia_compiler.frontend.cpp.expressions import condition, element, read
@@ -34,7 +34,22 @@ def read_statements(nodes: Sequence[Node], context: Context) -> None:
         try:
             read_statement(node, context)
         except Refused:
-            continue
+            _declare_anyway(node, context)
+
+
+def _declare_anyway(node: Node, context: Context) -> None:
+    """What a broken declaration would have declared is not reported as missing."""
+    if node.type != "declaration":
+        return
+    with context.silently():
+        for each in node.children_by_field_name("declarator"):
+            written = each
+            while (inner := written.child_by_field_name("declarator")) is not None:
+                written = inner
+            name, rank = text_of(written), text_of(each).split("=")[0].count("[")
+            if context.find(name) is None:
+                kind = "array" if rank else "scalar"
+                context.scopes[-1][name] = Variable(name, name, kind, ANY, rank, is_local=True)
 
 
 def read_statement(node: Node, context: Context) -> None:
@@ -96,11 +111,11 @@ def _assignment(node: Node, context: Context) -> None:
     operator = text_of(field_of(node, "operator")).removesuffix("=")
     right = field_of(node, "right")
     target = unwrapped(field_of(node, "left"))
-    if operator in ("+", "-", "*", "/", "%"):
+    if operator:
         _change(target, operator, read(right, context), node, context)
         return
-    if operator or right.type == "initializer_list":
-        raise refuse_construct(node if operator else right, context.text)
+    if right.type == "initializer_list":
+        raise refuse_construct(right, context.text)
     value = read(right, context)
     place = _place(target, context)
     context.block.append(
@@ -118,7 +133,8 @@ def _change(target: Node, operator: str, value: Typed, node: Node, context: Cont
     target = unwrapped(target)
     current = read(target, context)
     place = _place(target, context)
-    result = arithmetic(operator, current, value, node, context.text)
+    compute = arithmetic if operator in ("+", "-", "*", "/", "%") else bits
+    result = compute(operator, current, value, node, context.text)
     span = context.text.span(node)
     plain = isinstance(result.node, syntax.Binary) and result.node.left == current.node
     if plain and result.type == place.type and operator != "%":
@@ -150,6 +166,7 @@ def _place(target: Node, context: Context) -> Typed:
             target, f"no variable named {name!r}", f"declare it: float {name} = …;"
         )
     _check_settable(variable, target, context)
+    context.changed.add(variable.spelling)
     return Typed(syntax.Name(variable.spelling, context.text.span(target)), variable.type)
 
 

@@ -64,6 +64,18 @@ def converted(value: Typed, type_: CppType) -> Typed:
     return Typed(node, type_, None, natural, exact=widened, rounded=widened)
 
 
+def typed_node(value: Typed) -> syntax.Expression:
+    """The expression with its dtype: a number of the text takes that of what it meets, if any."""
+    return value.node if value.constant is None else cast_to(value.node, value.type)
+
+
+def with_dtype(first: Typed, second: Typed) -> tuple[Typed, Typed]:
+    """Two values of one type, of which one at least has a dtype of its own."""
+    if first.constant is None or second.constant is None:
+        return first, second
+    return replace(first, node=typed_node(first)), second
+
+
 def combined(operator: str, left: Typed, right: Typed, type_: CppType) -> Typed:
     """``left operator right`` of two values of one type; ``type_`` is that of the result.
 
