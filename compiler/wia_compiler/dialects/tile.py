@@ -184,7 +184,8 @@ class ComputeOp(IRDLOperation):
       the output holds now); a map or copy body takes inputs only. A map leaf without inputs fills.
     * a contract or window leaf before scheduling has two inputs, read from memory as they are.
     * an output of a folding leaf is yielded by one op that combines what it held with an element
-      (``arith.addf %sum, %x``): that op is also how two partial results are combined.
+      (``arith.addf %sum, %x``): that op is also how two partial results are combined. An output
+      whose held value the body does not read is no fold: each point writes its own element.
 
     Folding over ``reduce`` axes may be done in any order and in partial sums (numerics contract).
     """

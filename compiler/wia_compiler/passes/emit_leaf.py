@@ -84,6 +84,12 @@ def fold_op(leaf: ComputeOp, output: int) -> Operation:
     return cast(Operation, yielded.owner)
 
 
+def is_folded_into(leaf: ComputeOp, output: int) -> bool:
+    """Whether an output of a folding leaf is folded; one that is not is written at each point."""
+    held = leaf.body.block.args[len(leaf.inputs) + output]
+    return held.first_use is not None
+
+
 def is_carried(leaf: ComputeOp, output: int) -> bool:
     """Whether an output of a folding leaf stays one element while the ``reduce`` axes run."""
     read: set[AffineExpr] = set()
@@ -206,7 +212,7 @@ def fold_permissions(leaf: ComputeOp) -> dict[Operation, FastMathFlagsAttr]:
     contracts = leaf.kind.data in ("contract", "window")
     for output in range(len(leaf.outputs)):
         fold = fold_op(leaf, output)
-        if not isinstance(fold, arith.AddfOp | arith.MulfOp):
+        if not is_folded_into(leaf, output) or not isinstance(fold, arith.AddfOp | arith.MulfOp):
             continue
         flags[fold] = _BOTH if contracts else _REASSOCIATE
         products = [value.owner for value in fold.operands if contracts]

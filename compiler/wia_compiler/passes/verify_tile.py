@@ -14,7 +14,7 @@ from wia_compiler.dialects.tile import ComputeOp, ForOp, YieldOp
 from wia_compiler.dialects.tile_places import LookupOp, PositionsOp
 from wia_compiler.dialects.tile_points import AXIS, SCALAR_DIALECTS, is_point_code
 from wia_compiler.dialects.types import ELEMENT_TYPES
-from wia_compiler.passes.emit_leaf import fold_op
+from wia_compiler.passes.emit_leaf import fold_op, is_folded_into
 from wia_compiler.passes.tile_rewrites import loops_around, scope_of
 from wia_compiler.passes.tile_rewrites.levels import LEVEL_ORDER, PARALLEL_LEVELS, is_folded
 
@@ -186,6 +186,15 @@ def _is_inside(value: SSAValue, leaf: ComputeOp) -> bool:
     return block is leaf.body.block
 
 
+def _verify_written(leaf: ComputeOp, output: int) -> None:
+    used = {dim for each in leaf.output_maps[output].results for dim in each.used_dims()}
+    wide = {axis for axis, size in enumerate(leaf.sizes) if size > 1}
+    if not wide <= used:
+        raise VerifyException(
+            f"output {output} of a {leaf.kind.data} leaf is neither folded nor written at each point"
+        )
+
+
 def _is_table(value: SSAValue, op: Operation) -> bool:
     """Whether a value is the array of a lookup: one that the nest is given."""
     block = value.owner
@@ -194,9 +203,15 @@ def _is_table(value: SSAValue, op: Operation) -> bool:
 
 
 def _verify_fold(leaf: ComputeOp) -> None:
-    """Each output is yielded by one op that combines what it held with an element."""
+    """Each output is yielded by one op that combines what it held with an element.
+
+    One whose held value the body does not read is written, an element at each point.
+    """
     held = leaf.body.block.args[len(leaf.inputs) :]
     for output, old in enumerate(held):
+        if not is_folded_into(leaf, output):
+            _verify_written(leaf, output)
+            continue
         op = fold_op(leaf, output)
         if not isinstance(op, FOLD_OPS) or old not in op.operands or len(list(old.uses)) != 1:
             raise VerifyException(

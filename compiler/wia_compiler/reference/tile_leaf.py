@@ -170,11 +170,15 @@ class _Leaf:
         known: dict[SSAValue, Array] = dict(zip(block.args, arguments, strict=False))
         held = block.args[len(arguments) :]
         last = cast(YieldOp, block.last_op)
-        folds = {cast(Operation, value.owner) for value in last.arguments}
+        folded = zip(last.arguments, held, strict=True)
+        folds = {value.owner for value, old in folded if old.first_use is not None}
         for op in block.ops:
             if op not in folds and op is not last:
                 known[op.results[0]] = self._scalar(op, known)
         for number, value in enumerate(last.arguments):
+            if held[number].first_use is None:
+                self._write(number, known[value], self.active, self.dims)
+                continue
             fold = cast(Operation, value.owner)
             if fold.name not in FOLDS or held[number] not in fold.operands:
                 raise TileError("a folding leaf yields what combines a held value with an element")

@@ -79,7 +79,12 @@ class SchedulePass:
             raise IllegalRewrite("its loops run as they are written: it holds more than leaves")
         if any(is_folded(loop) for loop in loops_of(nest)):
             return self._schedule_scan(nest)
-        shared = share_values(nest, "register", MOST_SHARED)
+        reduce = [leaf for leaf in leaves_of(nest) if leaf.kind.data == "reduce"]
+        in_rows = bool(reduce) and all(self._columns(nest, leaf) is None for leaf in reduce)
+        # A row stays in L1 between passes: copying it would cost more (a fifth in f32 on a
+        # Zen 4) than reading it again, but for what several passes compute of it alike.
+        reads = "converted" if in_rows else "none"
+        shared = share_values(nest, "register", MOST_SHARED, reads=reads)
         for leaf in leaves_of(nest):
             if leaf.kind.data in ("contract", "window"):
                 return schedule_contraction(nest, leaf, self.vector_bytes, self.vector_registers)

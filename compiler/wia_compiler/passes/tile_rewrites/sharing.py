@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
+from typing import Literal
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import MemRefType, StringAttr
@@ -13,31 +14,39 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from wia_compiler.dialects.location import merge_locations
 from wia_compiler.dialects.tile import ComputeOp, YieldOp
 from wia_compiler.dialects.tile_text import expression_text
-from wia_compiler.passes.tile_rewrites.nest import bounds_of, leaves_of, replace_leaf
+from wia_compiler.passes.tile_rewrites.nest import bounds_of, leaves_of, replace_leaf, scope_of
 
 EXPENSIVE = ("exp", "log", "sin", "cos", "tanh", "erf", "powf", "sqrt", "rsqrt")
 """Functions of the math dialect that cost more than a load and a store."""
 
 
-def share_values(nest: Operation, scope: str, most_elements: int) -> list[memref.AllocOp]:
+def share_values(
+    nest: Operation, scope: str, most_elements: int, *, reads: Reads = "none"
+) -> list[memref.AllocOp]:
     """Compute expensive values that several leaves need once, in a leaf of their own.
 
     ::
 
-        reduce s[i] += exp(x[i, j] - m[i])              map e[i, j] = exp(x[i, j] - m[i])
-        map y[i, j] = exp(x[i, j] - m[i]) / s[i]    →   reduce s[i] += e[i, j]
+        reduce s[i] += exp(x[i, j] - m[i])              reduce s[i] += exp(x[i, j] - m[i])
+        map y[i, j] = exp(x[i, j] - m[i]) / s[i]    →          e[i, j] = exp(x[i, j] - m[i])
                                                         map y[i, j] = e[i, j] / s[i]
+
+    The first of the leaves writes the value beside its own outputs where it folds; before a map
+    the value has a leaf of its own.
 
     Values that hold an op of ``EXPENSIVE`` are shared by leaves that stand side by side and walk
     the same points, where all their elements are at most ``most_elements``. Gives the buffers, of
-    ``scope``; nothing is shared where nothing is computed twice.
+    ``scope``; nothing is shared where nothing is computed twice. With ``reads="all"``, what
+    several leaves read of main memory along an axis of theirs is such a value too, so that each
+    element is read once; with ``"converted"`` only where they compute something of it alike.
     """
     made: list[memref.AllocOp] = []
-    while (places := _next_shared(nest, most_elements)) is not None:
+    while (places := _next_shared(nest, most_elements, reads)) is not None:
         made.append(_share(places, scope))
     return made
 
 
+Reads = Literal["none", "converted", "all"]
 Places = dict[ComputeOp, SSAValue]
 """One value as several leaves compute it, in the order in which they run."""
 
@@ -49,6 +58,7 @@ class _Numbering:
     numbers: dict[tuple[object, ...], int] = field(default_factory=dict[tuple[object, ...], int])
     operands: list[tuple[int, ...]] = field(default_factory=list[tuple[int, ...]])
     expensive: list[bool] = field(default_factory=list[bool])
+    fetched: list[bool] = field(default_factory=list[bool])
     places: list[Places] = field(default_factory=list[Places])
 
     def number(self, key: tuple[object, ...], operands: tuple[int, ...], cost: bool) -> int:
@@ -57,6 +67,7 @@ class _Numbering:
             self.numbers[key] = len(self.numbers)
             self.operands.append(operands)
             self.expensive.append(cost or any(self.expensive[each] for each in operands))
+            self.fetched.append(any(self.fetched[each] for each in operands))
             self.places.append({})
         return self.numbers[key]
 
@@ -71,7 +82,10 @@ class _Numbering:
                 each = leaf.input_maps[index].results
                 place = tuple(expression_text(e, names, ivs) for e in each)
                 key = ("read", leaf.inputs[index], place, leaf.is_padded[index])
-            known[argument] = self.number(key, (), False)
+            known[argument] = number = self.number(key, (), False)
+            if index < len(leaf.inputs) and _is_row(leaf, index):
+                self.fetched[number] = True
+                self.places[number].setdefault(leaf, argument)
         for op in leaf.body.block.ops:
             if isinstance(op, YieldOp):
                 continue
@@ -97,7 +111,15 @@ class _Numbering:
         return seen
 
 
-def _next_shared(nest: Operation, most_elements: int) -> Places | None:
+def _is_row(leaf: ComputeOp, index: int) -> bool:
+    """Whether an input is in main memory and moves along an axis of the leaf."""
+    if scope_of(leaf.inputs[index]) or leaf.is_padded[index]:
+        return False
+    used = {dim for each in leaf.input_maps[index].results for dim in each.used_dims()}
+    return any(leaf.sizes[dim] > 1 for dim in used)
+
+
+def _next_shared(nest: Operation, most_elements: int, reads: Reads) -> Places | None:
     """A value that several leaves compute and that is no part of a larger such value."""
     numbering = _Numbering()
     for leaf in leaves_of(nest):
@@ -105,7 +127,7 @@ def _next_shared(nest: Operation, most_elements: int) -> Places | None:
     several = [
         number
         for number, places in enumerate(numbering.places)
-        if numbering.expensive[number] and len(places) > 1
+        if len(places) > 1 and _is_worth_keeping(numbering, number, reads)
     ]
     inner: set[int] = set()
     for number in reversed(several):
@@ -117,6 +139,13 @@ def _next_shared(nest: Operation, most_elements: int) -> Places | None:
         if number not in inner and _may_share(places, most_elements):
             return places
     return None
+
+
+def _is_worth_keeping(numbering: _Numbering, number: int, reads: Reads) -> bool:
+    if numbering.expensive[number]:
+        return True
+    is_read = not numbering.operands[number]
+    return numbering.fetched[number] and (reads == "all" or (reads == "converted" and not is_read))
 
 
 def _may_share(places: Places, most_elements: int) -> bool:
@@ -158,7 +187,7 @@ def _ops_of(value: SSAValue, leaf: ComputeOp) -> list[Operation]:
 
 def _inputs_of(value: SSAValue, leaf: ComputeOp) -> list[int]:
     """The inputs of a leaf that a value is computed from."""
-    read = {operand for op in _ops_of(value, leaf) for operand in op.operands}
+    read = {value, *(operand for op in _ops_of(value, leaf) for operand in op.operands)}
     return [number for number in range(len(leaf.inputs)) if leaf.body.block.args[number] in read]
 
 
@@ -168,14 +197,30 @@ def _share(places: Places, scope: str) -> memref.AllocOp:
     type = MemRefType(value.type, list(first.sizes), memory_space=StringAttr(scope))
     buffer = memref.AllocOp([], [], type)
     buffer.memref.name_hint = value.name_hint or "shared"
-    compute = _compute_leaf(first, value, buffer.memref)
-    buffer.location = compute.location
+    buffer.location = first.location
     block = first.parent_block()
     assert block is not None
-    block.insert_ops_before([buffer, compute], first)
+    block.insert_op_before(buffer, first)
+    if first.kind.data == "reduce":
+        _write_too(first, value, buffer.memref)
+        del places[first]
+    else:
+        block.insert_op_before(_compute_leaf(first, value, buffer.memref), first)
     for leaf, old in places.items():
         _read_instead(leaf, old, buffer.memref)
     return buffer
+
+
+def _write_too(leaf: ComputeOp, value: SSAValue, buffer: SSAValue) -> None:
+    """Let a fold also write a value that it computes at each of its points."""
+    block = leaf.body.block
+    last = block.last_op
+    assert isinstance(last, YieldOp)
+    block.insert_arg(value.type, len(block.args))
+    last.operands = [*last.operands, value]
+    rank = (len(leaf.axis_names), len(leaf.ivs))
+    maps = [*(each.data for each in leaf.maps), AffineMap(*rank, _identity(rank[0]))]
+    replace_leaf(leaf, outputs=[*leaf.outputs, buffer], maps=maps)
 
 
 def _compute_leaf(leaf: ComputeOp, value: SSAValue, buffer: SSAValue) -> ComputeOp:
@@ -207,7 +252,7 @@ def _compute_leaf(leaf: ComputeOp, value: SSAValue, buffer: SSAValue) -> Compute
         padded=[leaf.is_padded[number] for number in numbers],
         body=Region(body),
     )
-    made.location = result.location = merge_locations(ops)
+    made.location = result.location = merge_locations(ops or [leaf])
     return made
 
 
