@@ -6,22 +6,33 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from wia_compiler.base.record import Decision
-from wia_compiler.dialects.wia.ops import TensorOp
+from wia_compiler.dialects.loop import NestOp
+from wia_compiler.dialects.wia.ops import AnyTensorType, FusedOp, TensorOp
 from wia_compiler.passes.control_flow import has_loop
 from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.loops.flops import nest_flops
 
 
 def flops_of(function: FuncOp) -> int:
     """The operations of a specialised function: those of each of its ops, once.
 
     A branch that is not taken is counted too, and the body of a loop once: how often they run is
-    not known before the data are.
+    not known before the data are. Loops over elements count as often as they run.
     """
-    return sum(_flops(op) for op in function.body.walk())
+    return sum(flops_of_op(op) for block in function.body.blocks for op in block.ops)
 
 
-def _flops(op: Operation) -> int:
-    return op.flops if isinstance(op, TensorOp) else 0
+def flops_of_op(op: Operation) -> int:
+    """The operations of one op of a kernel: its own, those of a fused group or of a nest."""
+    match op:
+        case TensorOp():
+            return op.flops if op.is_specialized else 0
+        case FusedOp():
+            return sum(flops_of_op(inner) for inner in op.body.block.ops)
+        case NestOp() if all(each.type != AnyTensorType() for each in op.outputs):
+            return nest_flops(op)
+        case _:
+            return 0
 
 
 def counting_note(function: FuncOp, context: PassContext) -> list[Decision]:

@@ -15,8 +15,9 @@ from wia_compiler.base.source import Span
 from wia_compiler.dialects.location import spans_of
 from wia_compiler.dialects.text import LinePrinter
 from wia_compiler.dialects.types import spec_of
-from wia_compiler.dialects.wia.ops import FusedOp, TensorOp, YieldOp
+from wia_compiler.dialects.wia.ops import FusedOp, YieldOp
 from wia_compiler.passes.control_flow import edges_into
+from wia_compiler.passes.counting import flops_of_op
 from wia_compiler.passes.recording.families import family_of, is_index_arithmetic, label_for
 from wia_compiler.passes.recording.provenance import OpsBefore
 
@@ -100,7 +101,7 @@ class _Describer:
             origins=self.before.origins_of(op),
             parent=parent,
             line=self.printed.lines.get(op, 0),
-            flops=_flops(op),
+            flops=flops_of_op(op),
             size_bytes=sum(self.types.size_bytes(result.type) for result in op.results),
             block=self._block(op.parent),
             successors=tuple(self.printed.names_of_blocks[each] for each in op.successors),
@@ -262,12 +263,6 @@ class _Values:
                 return (f"arg:{value.name_hint or value.index}",)
             case _:
                 return ()
-
-
-def _flops(op: Operation) -> int:
-    if isinstance(op, FusedOp):
-        return sum(_flops(inner) for inner in op.body.block.ops)
-    return op.flops if isinstance(op, TensorOp) and op.is_specialized else 0
 
 
 def count_ops(rows: Sequence[OpRow]) -> int:
