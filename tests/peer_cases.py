@@ -119,8 +119,12 @@ POINTWISE = (
             "isfinite",
             "sinh",
             "cosh",
+            "atan",
+            "asinh",
         )
     ),
+    *(of(name, x(40, low=-1.5, high=1.5)) for name in ("asin", "acos", "atanh")),
+    of("acosh", x(40, low=0.0, high=9.0)),
     of("round", x(40, low=-3.0, high=3.0)),
     of("sin", x(40, low=-9.0, high=9.0)),
     of("cos", x(40, low=-9.0, high=9.0)),

@@ -200,6 +200,11 @@ def tanh_tail(z: mp.mpf) -> mp.mpf:
     return series(lambda v: (mp.tanh(x) - x) / x**3, terms, 0.01)(z)
 
 
+def atan_tail(z: mp.mpf) -> mp.mpf:
+    """With z = x^2: (atan(x) - x) / x^3."""
+    return sum((-1) ** (k + 1) * z**k / mp.mpf(2 * k + 3) for k in range(110))
+
+
 def erf_tail(z: mp.mpf) -> mp.mpf:
     """With z = x^2: erf(x) / x - 1."""
     scale = 2 / mp.sqrt(mp.pi)
@@ -397,6 +402,26 @@ FITS = (
         mp.mpf("0.9"),
         mp.mpf(6),
         22,
+        64,
+    ),
+    Fit(
+        "ATAN_F32",
+        "with z = r^2: atan(r) = r + r z p(z), |r| <= 7/16",
+        atan_tail,
+        lambda z: z + mp.mpf("1e-6"),
+        mp.mpf(0),
+        mp.mpf("0.1915"),
+        5,
+        32,
+    ),
+    Fit(
+        "ATAN_F64",
+        "with z = r^2: atan(r) = r + r z p(z), |r| <= 7/16",
+        atan_tail,
+        lambda z: z + mp.mpf("1e-6"),
+        mp.mpf(0),
+        mp.mpf("0.1915"),
+        11,
         64,
     ),
 )

@@ -24,6 +24,7 @@ OPS: dict[str, tuple[Callable[[Array], Array], float, float]] = {
     "log": (np.log, 1.0, 1.0),
     "log2": (np.log2, 1.5, 1.6),
     "tanh": (np.tanh, 1.6, 1.6),
+    "atan": (np.arctan, 1.0, 1.0),
     "sin": (np.sin, 1.6, 1.0),
     "cos": (np.cos, 1.6, 1.0),
     "rsqrt": (lambda x: 1 / np.sqrt(x), 1.5, 1.5),
@@ -208,7 +209,7 @@ def test_remainders_without_a_library_are_exact(dtype: str) -> None:
 
 
 def test_nothing_but_arithmetic_is_left() -> None:
-    ops = ("exp", "exp2", "log", "log2", "tanh", "erf", "sin", "cos", "rsqrt")
+    ops = ("exp", "exp2", "log", "log2", "atan", "tanh", "erf", "sin", "cos", "rsqrt")
     lines = [f"%{op} = math.{op} %x : f32" for op in ops]
     module = parse_ir(
         "func.func @f(%x: f32) -> f32 {\n" + "\n".join(lines) + "\nfunc.return %cos : f32\n}"

@@ -51,7 +51,21 @@ _ORDERED: dict[str, Callable[[Array, Array], Array]] = {
     "uno": lambda a, b: _unordered(a, b),
     "true": lambda a, b: _unordered(a, b) | True,
 }
-_MATH = ("exp", "log", "sqrt", "rsqrt", "sin", "cos", "tanh", "erf", "floor", "ceil")
+_MATH = (
+    "exp",
+    "exp2",
+    "log",
+    "log2",
+    "sqrt",
+    "rsqrt",
+    "sin",
+    "cos",
+    "atan",
+    "tanh",
+    "erf",
+    "floor",
+    "ceil",
+)
 
 FOLDS: dict[str, np.ufunc] = {
     "arith.addf": np.add,

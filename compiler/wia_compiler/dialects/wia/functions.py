@@ -65,6 +65,52 @@ def _tan(x: Any, a: Algebra[Any], call: Call[Any]) -> Any:
     return a.op("div", a.op("sin", x), a.op("cos", x))
 
 
+def _asin(x: Any, a: Algebra[Any], call: Call[Any]) -> Any:
+    """2 atan(x / (1 + sqrt(1 - x²))), with 1 - x² as (1 - x)(1 + x), which does not cancel."""
+    one = a.constant(1, x)
+    rest = a.op("sqrt", a.op("mul", a.op("sub", one, x), a.op("add", one, x)))
+    angle = a.op("atan", a.op("div", x, a.op("add", one, rest)))
+    return a.op("mul", angle, a.constant(2, x))
+
+
+def _acos(x: Any, a: Algebra[Any], call: Call[Any]) -> Any:
+    """2 atan(sqrt((1 - x) / (1 + x)))."""
+    one = a.constant(1, x)
+    ratio = a.op("div", a.op("sub", one, x), a.op("add", one, x))
+    return a.op("mul", a.op("atan", a.op("sqrt", ratio)), a.constant(2, x))
+
+
+def _asinh(x: Any, a: Algebra[Any], call: Call[Any]) -> Any:
+    """log(1 + t + t² / (1 + sqrt(t² + 1))) with t = \\|x\\|; log(t) + log(2) where t² overflows."""
+    one, t = a.constant(1, x), a.op("abs", x)
+    square = a.op("mul", t, t)
+    root = a.op("add", one, a.op("sqrt", a.op("add", square, one)))
+    usual = a.op("log1p", a.op("add", t, a.op("div", square, root)))
+    large = a.op("add", a.op("log", t), a.constant(math.log(2), x))
+    size = a.op("where", a.op("gt", t, a.constant(1e9, x)), large, usual)
+    signed = a.op("where", a.op("lt", x, a.constant(0, x)), a.op("neg", size), size)
+    return a.op("where", a.op("eq", x, a.constant(0, x)), x, signed)
+
+
+def _acosh(x: Any, a: Algebra[Any], call: Call[Any]) -> Any:
+    """log(1 + t + sqrt(t) sqrt(t + 2)) with t = x - 1; log(x) + log(2) where that overflows."""
+    t = a.op("sub", x, a.constant(1, x))
+    # Two roots, not that of the product, which is positive again below -1.
+    root = a.op("mul", a.op("sqrt", t), a.op("sqrt", a.op("add", t, a.constant(2, x))))
+    usual = a.op("log1p", a.op("add", t, root))
+    large = a.op("add", a.op("log", x), a.constant(math.log(2), x))
+    return a.op("where", a.op("gt", x, a.constant(1e9, x)), large, usual)
+
+
+def _atanh(x: Any, a: Algebra[Any], call: Call[Any]) -> Any:
+    """log(1 + 2 t / (1 - t)) / 2 with t = \\|x\\|, and the sign of x."""
+    t = a.op("abs", x)
+    ratio = a.op("div", a.op("mul", t, a.constant(2, x)), a.op("sub", a.constant(1, x), t))
+    size = a.op("mul", a.op("log1p", ratio), a.constant(0.5, x))
+    signed = a.op("where", a.op("lt", x, a.constant(0, x)), a.op("neg", size), size)
+    return a.op("where", a.op("eq", x, a.constant(0, x)), x, signed)
+
+
 def _log10(x: Any, a: Algebra[Any], call: Call[Any]) -> Any:
     return a.op("mul", a.op("log", x), a.constant(math.log10(math.e), x))
 
@@ -147,6 +193,24 @@ FUNCTIONS: tuple[OpDeclaration, ...] = (
     _composite("tan", "Tangent of x in radians.", in_accumulator(_tan), _FOUR_ULP).with_example(
         "tan(x)", x=[0.0, 1.0]
     ),
+    _composite(
+        "asin", "Angle of a sine; NaN beyond ±1.", in_accumulator(_asin), _FOUR_ULP
+    ).with_example("asin(x)", x=[0.0, 1.0, 2.0]),
+    _composite(
+        "acos", "Angle of a cosine; NaN beyond ±1.", in_accumulator(_acos), _FOUR_ULP
+    ).with_example("acos(x)", x=[1.0, 0.0, -1.0]),
+    unary("atan", "Angle of a tangent, between -π/2 and π/2.", numerics=_TWO_ULP).with_example(
+        "atan(x)", x=[0.0, 1.0, -1e9]
+    ),
+    _composite("asinh", "Inverse of sinh.", in_accumulator(_asinh), _FOUR_ULP).with_example(
+        "asinh(x)", x=[0.0, 1.0]
+    ),
+    _composite(
+        "acosh", "Inverse of cosh; NaN below 1.", in_accumulator(_acosh), _FOUR_ULP
+    ).with_example("acosh(x)", x=[1.0, 2.0, 0.0]),
+    _composite(
+        "atanh", "Inverse of tanh; NaN beyond ±1.", in_accumulator(_atanh), _FOUR_ULP
+    ).with_example("atanh(x)", x=[0.0, 0.5, 1.0]),
     _composite("sinh", "Hyperbolic sine of x.", in_accumulator(_sinh), _FOUR_ULP).with_example(
         "sinh(x)", x=[0.0, 1.0]
     ),

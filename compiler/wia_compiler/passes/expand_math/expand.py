@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp
 from xdsl.ir import Operation
 
 from wia_compiler.base.record import Level
+from wia_compiler.passes.expand_math.arctangent import atan
 from wia_compiler.passes.expand_math.builder import Expansion, Number, element_of
 from wia_compiler.passes.expand_math.error_function import erf
 from wia_compiler.passes.expand_math.exponential import exp, exp2, tanh
@@ -74,6 +75,7 @@ _RULES: dict[str, _Rule] = {
     "math.exp2": lambda x, _: exp2(x[0]),
     "math.log": lambda x, _: log(x[0]),
     "math.log2": lambda x, _: log2(x[0]),
+    "math.atan": lambda x, _: atan(x[0]),
     "math.tanh": lambda x, _: tanh(x[0]),
     "math.erf": lambda x, _: erf(x[0]),
     "math.powf": lambda x, _: power(x[0], x[1]),

@@ -29,6 +29,7 @@ _UNARY_MATH: dict[str, Unary] = {
     "rsqrt": math.RsqrtOp,
     "sin": math.SinOp,
     "cos": math.CosOp,
+    "atan": math.AtanOp,
     "tanh": math.TanhOp,
     "erf": math.ErfOp,
     "floor": math.FloorOp,
