@@ -161,9 +161,11 @@ def _count_down(node: Node, header: Header, context: Context, read_body: ReadNod
     name = text_of(header.name)
     counter = context.fresh(f"{name}_down", plain=True)
     rounds = rounds_down(start.node, stop.node, size, context.text.span(header.stop))
-    with context.nested(loop=Loop(counter, constant(0, "i64", span).node, rounds, 1)) as block:
-        natural = stop.constant is not None and stop.constant >= -1
-        variable = _loop_variable(name, natural, context)
+    natural = stop.constant is not None and stop.constant >= -1
+    variable = _loop_variable(name, natural, context)
+    # For the sizes of arrays: the variable is below its first value plus one.
+    loop = Loop(variable.spelling, stop.node, _moved(start, 1).node, None)
+    with context.nested(loop=loop) as block:
         context.scopes[-1][name] = variable
         value = Typed(value_down(start.node, counter, size, span), "i64")
         block.append(let(header.name, variable.spelling, value, "any", span, context))
