@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
 from wia_compiler.base.errors import CompileError, Diagnostic
+from wia_compiler.base.settings import Settings
 from wia_compiler.base.source import Source, Span
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.comments import without_line_comments
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
 def parse(source: Source) -> syntax.Program:
     """The program that a text holds; ``CompileError`` carries every syntax error of the text.
 
-    The grammar is read at the first call (about 0.1 s) and kept for the process.
+    The grammar is read at the first call and kept for the process: about 0.15 s, or 0.02 s where
+    its tables are in the cache folder already.
     """
     from lark.exceptions import UnexpectedInput
 
@@ -72,7 +75,22 @@ def _parser() -> Lark:
         transformer=TreeBuilder(),
         keep_all_tokens=True,
         maybe_placeholders=False,
+        cache=_tables_file(grammar) or False,
     )
+
+
+def _tables_file(grammar: str) -> str | None:
+    """Where lark keeps the tables of the grammar; ``None`` where nothing can be kept.
+
+    lark compares what it finds with the grammar, its own version and Python's, and reads the
+    grammar where the file is missing or damaged.
+    """
+    try:
+        folder = Settings.read().cache_dir / "grammar"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError):  # a wrong setting is said where it matters
+        return None
+    return str(folder / f"{hashlib.sha256(grammar.encode()).hexdigest()[:16]}.tables")
 
 
 def _no_kernel(source: Source) -> Diagnostic:
