@@ -126,6 +126,29 @@ def test_short_and_noisy_runs_are_told() -> None:
     assert "other work disturbed the run (median of 3 warm samples" in advise(run)[0]
 
 
+def test_advice_from_counters_of_a_gpu() -> None:
+    sectors = "derived__memory_l2_theoretical_sectors_global"
+    counters = {
+        "ptx_branches": 100,
+        "ptx_branches_divergent": 11,
+        "shared_memory_bank_conflicts": 31,
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": 32,
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum": 30,
+        sectors: 1000,
+        f"{sectors}_excessive": 201,
+    }
+    divergence, conflicts, sparse = advise(run_of(10**11, 10**6, 1.2, **counters))
+    assert divergence.startswith("11 % of the branches send a warp two ways")
+    assert conflicts.startswith("31 of 62 wavefronts of shared memory are bank conflicts")
+    assert sparse.startswith("20 % of the sectors of global memory carry nothing")
+    fine = counters | {
+        "ptx_branches_divergent": 10,
+        "shared_memory_bank_conflicts": 0,
+        f"{sectors}_excessive": 200,
+    }
+    assert advise(run_of(10**11, 10**6, 1.2, **fine)) == ()
+
+
 def test_advice_from_counters_of_the_array() -> None:
     counters = {
         "systolic_executes": 4,

@@ -258,6 +258,24 @@ def test_accesses_outside_of_arrays(type, offset, message):
     launch(LOAD.format(type="u32", offset=396), x)
 
 
+def test_a_vector_load_may_end_beyond_an_array_in_its_own_16_bytes():
+    x, y = np.arange(3, dtype=np.uint32), np.zeros(4, np.uint32)
+    body = "ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%d0]; st.global.v2.u32 [%d1], {%r3, %r2};"
+    launch(body, x, y, block=1)
+    np.testing.assert_array_equal(y[:2], [2, 1])
+    with pytest.raises(PtxFault, match="out of range for 16 bytes"):
+        launch("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%d0+16];", x)
+    with pytest.raises(PtxFault, match="out of range for 16 bytes"):
+        launch("st.global.v4.u32 [%d0], {%r1, %r2, %r3, %r4};", x)
+
+
+def test_registers_without_a_percent_sign():
+    body = "{ .reg .b16 tmp; mov.b32 {%h1, tmp}, 0x30002; cvt.u32.u16 %r1, tmp; }"
+    y = np.zeros(1, np.uint32)
+    launch(f"{body} st.global.u32 [%d0], %r1;", y, block=1)
+    assert y[0] == 3
+
+
 def test_what_is_read_only_stays_so():
     x = np.zeros(4, np.uint32)
     x.flags.writeable = False

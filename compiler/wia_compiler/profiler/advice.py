@@ -47,6 +47,14 @@ CALL_SECONDS = 20e-6
 """Below this a run is mostly its call: binding arguments, allocating outputs, Python."""
 
 
+_SECTORS = "derived__memory_l2_theoretical_sectors_global"
+
+
+def _wavefronts(run: Run) -> float:
+    name = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+    return sum(run.count(name.format(each)) for each in ("ld", "st", "atom", "red"))
+
+
 def _memory_bound(run: Run) -> str:
     line = run.roofline
     memory, ridge, intensity = line.memory, line.ridge, line.intensity or 0.0
@@ -100,6 +108,33 @@ RULES: tuple[Rule, ...] = (
         "far below the compute roof",
         lambda run: run.roofline.bound == "compute" and run.percent < 50,
         _slow_compute,
+    ),
+    Rule(
+        "divergent branches",
+        lambda run: run.share("ptx_branches_divergent", "ptx_branches") > 0.1,
+        lambda run: (
+            f"{100 * run.share('ptx_branches_divergent', 'ptx_branches'):.0f} % of the branches "
+            "send a warp two ways: make conditions equal for 32 neighbours, or compute both sides "
+            "and select"
+        ),
+    ),
+    Rule(
+        "bank conflicts",
+        lambda run: run.count("shared_memory_bank_conflicts") > 0,
+        lambda run: (
+            f"{run.count('shared_memory_bank_conflicts'):.0f} of {_wavefronts(run):.0f} wavefronts "
+            "of shared memory are bank conflicts: pad the rows of the tile by one element, or "
+            "swizzle it"
+        ),
+    ),
+    Rule(
+        "accesses not coalesced",
+        lambda run: run.share(f"{_SECTORS}_excessive", _SECTORS) > 0.2,
+        lambda run: (
+            f"{100 * run.share(f'{_SECTORS}_excessive', _SECTORS):.0f} % of the sectors of global "
+            "memory carry nothing that is asked for: let neighbouring threads access neighbouring "
+            "elements, or go through shared memory"
+        ),
     ),
     Rule(
         "array partly empty",

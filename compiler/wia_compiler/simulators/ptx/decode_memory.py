@@ -61,6 +61,8 @@ def decode_load(form: Form, number: int, scope: Scope) -> Step:
     put = [writer(target, type, scope) for target in targets]
     find = address_reader(instruction.operands[1], scope)
     size = type.size_bytes * len(targets)
+    # Compilers read three elements as four: aligned, the fourth cannot leave the allocation.
+    inside = type.size_bytes
     if space == "param" and not _is_fixed(instruction):
         raise UnknownForm(f"{instruction.name} of a computed address")
 
@@ -68,7 +70,7 @@ def decode_load(form: Form, number: int, scope: Scope) -> Step:
         threads, lanes = machine.threads, _lanes(machine)
         results = [np.zeros(threads.count, type.value) for _ in targets]
         for kind, some, offsets in machine.spaces(space, _at(find, machine, lanes), lanes):
-            memory, places = machine.places(instruction, number, kind, some, offsets, size)
+            memory, places = machine.places(instruction, number, kind, some, offsets, size, inside)
             for index, result in enumerate(results):
                 where = places + index * type.size_bytes
                 result[some] = loaded(memory, where, type.value)

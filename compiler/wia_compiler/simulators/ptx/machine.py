@@ -106,11 +106,12 @@ class Machine:
 
     def places(
         self, instruction: Instruction, number: int, space: str, lanes: Offsets, offsets: Offsets,
-        size: int,
+        size: int, inside: int | None = None,
     ) -> tuple[NDArray[np.uint8], Offsets]:  # fmt: skip
         """The bytes of a memory and where in them each access lies; faults where it lies nowhere.
 
-        ``size`` is that of a whole access; it must be aligned to it.
+        ``size`` is that of a whole access; it must be aligned to it. The first ``inside`` bytes of
+        it (all, if left out) must lie in a buffer.
         """
         threads = self.threads
         crooked = offsets % size != 0
@@ -119,7 +120,7 @@ class Machine:
             self._misplaced(instruction, space, lanes[at], offsets[at], size, "is not aligned to")
         memory, start = self._memory(space, threads, lanes)
         if space == "global":
-            wrong = self.device.outside(offsets, size)
+            wrong = self.device.outside(offsets, size if inside is None else inside)
         else:
             wrong = (offsets < 0) | (offsets + size > memory.shape[-1])
         if wrong.any():

@@ -43,6 +43,12 @@ class Scope:
             return TYPES[f"u{_SPECIAL_BITS.get(name, 32)}"]
         raise UnknownForm(f"no register {name}")
 
+    def meant(self, operand: Operand | None) -> Operand | None:
+        """A register may be declared without ``%``: its name alone does not tell."""
+        if isinstance(operand, Symbol) and operand.name in self.entry.registers:
+            return Register(operand.name)
+        return operand
+
     def address(self, symbol: Symbol) -> int:
         """Where a variable lies in its space."""
         if symbol.name not in self.addresses:
@@ -59,6 +65,7 @@ _KNOWN = (
 
 def reader(operand: Operand, type: PtxType, scope: Scope) -> Read:
     """What gives an operand's value in every thread, as numbers of a type."""
+    operand = scope.meant(operand) or operand
     match operand:
         case Register():
             return _register_reader(operand, type, scope)
@@ -112,10 +119,10 @@ def address_reader(operand: Operand, scope: Scope) -> Read:
     if not isinstance(operand, Address):
         raise UnknownForm(f"an operand {operand} where an address is expected")
     offset = np.uint64(operand.offset % (1 << 64))
-    if operand.base is None:
+    base = scope.meant(operand.base)
+    if base is None:
         fixed = np.full((), offset, np.uint64)
         return lambda threads: fixed
-    base = operand.base
     bits = scope.register(base.name).bits if isinstance(base, Register) else 64
     read = reader(base, TYPES[f"u{bits}"], scope)
     if bits == 64:
@@ -127,6 +134,7 @@ def address_reader(operand: Operand, scope: Scope) -> Read:
 
 def writer(operand: Operand | None, type: PtxType, scope: Scope) -> Write:
     """What puts results of a type into a register; a wider register is filled up by sign or 0."""
+    operand = scope.meant(operand)
     match operand:
         case None | Pair(None, None):
             return lambda threads, value: None
