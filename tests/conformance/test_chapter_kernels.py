@@ -162,7 +162,7 @@ def convolved(x: Array, w: Array) -> Array:
 def normalised(x: Array, mean: Array, var: Array, weight: Array, bias: Array) -> Array:
     shape = (1, -1, 1, 1)
     scaled = (x - mean.reshape(shape)) / np.sqrt(var.reshape(shape) + np.float32(1e-5))
-    return scaled * weight.reshape(shape) + bias.reshape(shape)
+    return (scaled * weight.reshape(shape) + bias.reshape(shape)).astype(np.float32)
 
 
 def pooled(x: Array) -> Array:

@@ -125,19 +125,25 @@ def _spread(call: syntax.Call, body: Body) -> syntax.Call:
     arguments: list[syntax.Argument] = []
     for argument in call.arguments:
         node = argument.value
-        named = isinstance(node, syntax.Name | syntax.Value) and argument.keyword is None
-        if not named or node.text in body.values or body.is_parameter(node.text):
+        count = _elements_of(node, body) if argument.keyword is None else 0
+        if not count or not isinstance(node, syntax.Name | syntax.Value):
             arguments.append(argument)
             continue
-        bound = body.bound.find(node.text)
-        elements = bound.elements if bound is not None else ()
-        if any(each.sort != "number" for each in elements):
-            for place in range(len(elements)):
-                element = replace(node, text=f"{node.text}.{place}")
-                arguments.append(replace(argument, value=element))
-        else:
-            arguments.append(argument)
+        for place in range(count):
+            element = replace(node, text=f"{node.text}.{place}")
+            arguments.append(replace(argument, value=element))
     return replace(call, arguments=tuple(arguments))
+
+
+def _elements_of(node: syntax.Expression, body: Body) -> int:
+    """How many elements a name of a bound tuple stands for in a call; else 0."""
+    if not isinstance(node, syntax.Name | syntax.Value):
+        return 0
+    if node.text in body.values or body.is_parameter(node.text):
+        return 0
+    bound = body.bound.find(node.text)
+    elements = bound.elements if bound is not None else ()
+    return len(elements) if any(each.sort != "number" for each in elements) else 0
 
 
 def _reports_unbound(call: syntax.Call, body: Body, evaluate: Evaluate) -> bool:

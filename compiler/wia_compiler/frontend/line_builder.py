@@ -72,7 +72,7 @@ class LineBuilder(Transformer[Token, Any]):
     def call_operation(self, parts: list[Any]) -> syntax.Operation:
         signature = parts[-1] if isinstance(parts[-1], syntax.Signature) else None
         arguments = tuple(part for part in parts if isinstance(part, syntax.Argument))
-        closing: Token = parts[-1] if signature is None else parts[-2]
+        closing = cast(Token, parts[-1] if signature is None else parts[-2])
         callee = syntax.Name(str(parts[3]), span(parts[3]))
         call = syntax.Call(callee, arguments, span(parts[2]).cover(span(closing)))
         return syntax.Operation(parts[0].items, call, signature, cover(parts))

@@ -105,8 +105,9 @@ def names_set(statements: Sequence[syntax.Statement]) -> list[str]:
     """The names that statements set, blocks inside them included, in order of the text."""
     found: dict[str, None] = {}
     for node in syntax.walk(*statements):
-        sets = isinstance(node, syntax.Assign) and node.operator is not None
-        for target in node.targets if sets else ():
+        if not isinstance(node, syntax.Assign) or node.operator is None:
+            continue
+        for target in node.targets:
             base = target
             while isinstance(base, syntax.Index | syntax.Group):
                 base = base.base if isinstance(base, syntax.Index) else base.inner

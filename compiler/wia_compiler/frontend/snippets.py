@@ -17,7 +17,9 @@ def complete_snippet(function: syntax.Function, bound: BoundNames) -> syntax.Fun
     return %1 }``: values that are read and not set come in, in order, unless they are bound; those
     that are set and not read go out.
     """
-    blocks = function.blocks or ()
+    blocks = function.blocks
+    if not blocks:
+        return function
     free = [each for each in free_values(blocks) if bound.find(each.text) is None]
     parameters = tuple(tensor_parameter(each.text, each.span) for each in free)
     last = blocks[-1]
