@@ -32,9 +32,9 @@ _FOLDS: dict[str, Callable[[Number, Number], Number]] = {
     "*": python_operator.mul,
 }
 _BITS: dict[str, Callable[[int, int], int]] = {
-    "&": python_operator.and_,
-    "|": python_operator.or_,
-    "^": python_operator.xor,
+    "&": lambda left, right: left & right,
+    "|": lambda left, right: left | right,
+    "^": lambda left, right: left ^ right,
     "<<": lambda left, right: left << right if 0 <= right < 64 else 0,
     ">>": lambda left, right: left >> right if 0 <= right < 64 else 0,
 }
@@ -66,12 +66,12 @@ def arithmetic(operator: str, left: Typed, right: Typed, node: Node, text: CppTe
         )
     if first.constant is not None and second.constant is not None:
         return _folded(operator, first.constant, second.constant, type_, node, text)
-    if operator in ("/", "%") and type_ == ANY:
+    if operator == "%" and type_ == ANY:
         raise text.refuse(
             node,
-            "the types of these values are not declared, and C++ divides whole numbers otherwise "
-            "than floats",
-            "put the loops into a function whose arrays have types: void f(const float* a, …)",
+            "the types of these values are not declared, and the sign of a remainder depends on "
+            "them",
+            "put the loops into a function whose arrays have types: void f(const int* a, …)",
         )
     if operator in ("/", "%") and is_integer(type_):
         return truncating(operator, first, second)

@@ -69,10 +69,10 @@ def read_call(node: Node, context: Context, read: Read) -> Typed:
         raise context.text.refuse(function, *THREAD_WORDS[name])
     if name in context.callees:
         return write_out(node, context.callees[name], arguments, context, read)
-    values = [read(argument) for argument in arguments]
-    found = _library(name, node, values, context)
-    if found is not None:
-        return found
+    if _is_library(name):
+        found = _library(name, node, [read(argument) for argument in arguments], context)
+        if found is not None:
+            return found
     hint = _ELSEWHERE.get(name)
     if hint is None:
         near = nearest(name, [*context.callees, *_UNARY, *(f"{each}f" for each in _UNARY)])
@@ -80,6 +80,15 @@ def read_call(node: Node, context: Context, read: Read) -> Typed:
             f"did you mean {near!r}?" if near else "write the function above the one that uses it"
         )
     raise context.text.refuse(function, f"no function named {name!r}", hint)
+
+
+_OTHERS = frozenset(
+    ("abs", "min", "max", "fmin", "fmax", "fminf", "fmaxf", "pow", "powf", "fmod", "fmodf", "isnan")
+)
+
+
+def _is_library(name: str) -> bool:
+    return name in _OTHERS or name in _UNARY or name.removesuffix("f") in _UNARY
 
 
 def _library(name: str, node: Node, values: list[Typed], context: Context) -> Typed | None:

@@ -61,7 +61,7 @@ def named_type(node: Node, text: CppText) -> CppType:
             f"{name} wraps around at 0, which no dtype does",
             "write int, long or int64_t; uint8_t is there for data",
         )
-    if node.type == "template_type":
+    if "<" in name:
         raise text.refuse(
             node,
             f"{name} is a class of C++'s library; kernels work on plain arrays",

@@ -94,6 +94,10 @@ def element(node: Node, context: Context, *, write: bool, depth: int = 0) -> Typ
             f"{name!r} has {_counted(array.rank)}, found {len(places)}",
             f"write {name}{''.join(f'[{axis}]' for axis in 'ijklmn'[: array.rank])}",
         )
+    if write and array.is_fixed:
+        raise context.text.refuse(
+            base, f"{name!r} is const and cannot be set", f"declare it without const: float* {name}"
+        )
     found = tuple(index(place, context, depth) for place in places)
     span = context.text.span(node)
     context.note(node, array, found, write)

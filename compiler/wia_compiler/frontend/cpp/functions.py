@@ -159,7 +159,7 @@ def _parameter(
         if declarator.pointers and _only_pointed(name, body):
             kind = "number" if declared.is_const else "place"
             return Outside(name, declarator.name, kind, type_)
-        return Outside(name, declarator.name, "array", type_, dims)
+        return Outside(name, declarator.name, "array", type_, dims, is_const=declared.is_const)
     if declarator.is_reference and not declared.is_const:
         return Outside(name, declarator.name, "place", type_)
     return Outside(
@@ -168,6 +168,7 @@ def _parameter(
         "number",
         type_,
         counts=is_integer(type_) and default is None,
+        is_const=declared.is_const,
         default=None if default is None else _default(default, type_, text, constants),
     )
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 from wia_compiler.base.source import Span
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.cpp.bound import bound_variable
-from wia_compiler.frontend.cpp.context import Callee, Context, Variable
+from wia_compiler.frontend.cpp.context import Access, Callee, Context, Variable
 from wia_compiler.frontend.cpp.loops import counters, names_set
-from wia_compiler.frontend.cpp.reading import CppText
+from wia_compiler.frontend.cpp.reading import CppText, text_of
 from wia_compiler.frontend.cpp.roles import Role, role_of
 from wia_compiler.frontend.cpp.sizes import Dim, extents
 from wia_compiler.frontend.cpp.statements import read_statements
@@ -29,7 +29,8 @@ class Outside:
 
     ``dims`` are the sizes of an array as declared: a number, the name of a size, or ``None`` where
     the text does not say. A ``place`` is a number that the body sets (``float& x``); ``counts``
-    marks a whole number that may turn out to be the size of an array.
+    marks a whole number that may turn out to be the size of an array, ``is_const`` what the body
+    must not set.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Outside:
     type: CppType
     dims: tuple[Dim, ...] = ()
     counts: bool = False
+    is_const: bool = False
     default: syntax.Number | syntax.Boolean | None = None
 
 
@@ -56,6 +58,7 @@ class Body:
     dims: dict[str, tuple[Dim, ...]] = field(default_factory=dict[str, tuple[Dim, ...]])
     roles: dict[str, Role] = field(default_factory=dict[str, Role])
     sizes: frozenset[str] = frozenset()
+    accesses: dict[str, list[Access]] = field(default_factory=dict[str, list[Access]])
     statements: list[syntax.Statement] = field(default_factory=list[syntax.Statement])
     returns: list[Node] = field(default_factory=list["Node"])
 
@@ -78,8 +81,9 @@ class Body:
             for dim in dims
             if isinstance(dim, str) and self._is_passed(name, context)
         ) | (named & candidates)
+        faults = len(self.text.problems)
         context = self._pass(self.sizes)
-        self._find_roles(context)
+        self._find_roles(context, check=len(self.text.problems) == faults)
         self.returns = context.returns
         self.statements = context.block
 
@@ -97,8 +101,22 @@ class Body:
         context.scopes.append({each.name: _variable(each, sizes) for each in self.outside})
         context.spelled |= {each.name for each in self.outside}
         context.scopes.append({})
+        self._copy_what_is_set(context)
         read_statements(roots, context)
         return context
+
+    def _copy_what_is_set(self, context: Context) -> None:
+        """A number that comes in by value and is set: a variable that begins with that value."""
+        changed = {name for node in self.nodes for name in names_set(node)}
+        for each in self.outside:
+            if each.kind != "number" or each.is_const or each.name not in changed:
+                continue
+            span = self.text.span(each.node)
+            copy = Variable(each.name, context.fresh(each.name), "scalar", each.type, is_local=True)
+            context.scopes[-1][each.name] = copy
+            type_ = syntax.TypeName(syntax.Word(each.type, span), None, span)
+            word, value = syntax.Word(copy.spelling, span), syntax.Name(each.name, span)
+            context.block.append(syntax.Let((word,), (value,), span, (type_,)))
 
     def _is_passed(self, name: str, context: Context) -> bool:
         """Whether an array comes in, so that its sizes are known."""
@@ -117,12 +135,13 @@ class Body:
                 for declared, extent in zip(each.dims, found, strict=True)
             )
 
-    def _find_roles(self, context: Context) -> None:
+    def _find_roles(self, context: Context, *, check: bool) -> None:
         for each in self.outside:
             if each.kind == "array":
+                self.accesses[each.name] = [a for a in context.accesses if a.array == each.name]
                 dims = self.dims[each.name]
                 self.roles[each.name] = role_of(each.name, context.accesses, dims, context.changed)
-                if self.roles[each.name] == "output":
+                if check and self.roles[each.name] == "output":
                     self._check_output(each, dims)
 
     def _check_output(self, array: Outside, dims: tuple[Dim, ...]) -> None:
@@ -133,8 +152,7 @@ class Body:
                 self.text.report(
                     array.node,
                     f"the size of {where} is not known, and a kernel makes the arrays it writes",
-                    f"declare it in a function, void f(…, float {array.name}"
-                    f"{'[N]' * len(dims)}), or index it with a loop that runs up to its size",
+                    self._how_to_say_its_size(array, len(dims)),
                 )
             elif isinstance(dim, str) and dim not in self.sizes:
                 self.text.report(
@@ -142,6 +160,13 @@ class Body:
                     f"{where} has {dim} elements, and no array that comes in has that size",
                     f"give {dim} a value: #define {dim} 1000, or bindings={{{dim!r}: 1000}}",
                 )
+
+    def _how_to_say_its_size(self, array: Outside, rank: int) -> str:
+        name = array.name
+        if rank == 1 and any("*" in text_of(access.node) for access in self.accesses[name]):
+            return f"give each axis an index of its own: float {name}[M][N] and {name}[i][j]"
+        declared = f"{name}{'[N]' * rank}"
+        return f"declare it in a function: void f(…, float {declared}, int N)"
 
     def parameter(self, outside: Outside) -> syntax.Parameter | None:
         """The kernel's parameter of a name; sizes are none."""
@@ -162,7 +187,14 @@ class Body:
 
 def _variable(outside: Outside, sizes: frozenset[str]) -> Variable:
     if outside.kind == "array":
-        return Variable(outside.name, outside.name, "array", outside.type, len(outside.dims))
+        return Variable(
+            outside.name,
+            outside.name,
+            "array",
+            outside.type,
+            len(outside.dims),
+            is_fixed=outside.is_const,
+        )
     if outside.name in sizes:
         return Variable(outside.name, outside.name, "size", "i64", is_fixed=True, is_natural=True)
     return Variable(

@@ -63,7 +63,8 @@ def parse(source: Source, bindings: Mapping[str, object]) -> syntax.Program:
                 raise refuse_construct(node, text)
         except Refused:
             continue
-    if any(node.type != "declaration" for node in statements) or not kernels:
+    is_empty = not kernels and not len(text.problems)
+    if any(node.type != "declaration" for node in statements) or is_empty:
         snippet = read_snippet(root, statements, text, constants, callees, bindings)
         kernels += [] if snippet is None else [snippet]
     text.problems.raise_any()

@@ -14,6 +14,7 @@ from wia_compiler.frontend.python.known_names import KnownNames
 from wia_compiler.frontend.python.python_source import PythonText, Refused, find_function
 from wia_compiler.frontend.python.scope import Array, Scope
 from wia_compiler.frontend.python.statements import read_statements
+from wia_compiler.frontend.signatures import declared_type
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,17 @@ def read_function(function: types.FunctionType, is_kernel: Callable[[Any], bool]
             parameters.append(_parameter(argument, default, node, scope))
         except Refused:
             scope.variables.add(argument.arg)
-    body = node.body
-    read_statements(body, scope)
+    read_statements(node.body, scope)
+    word = _name_word(node, text)
+    gives = any(each.role in ("output", "inout") for each in parameters) or any(
+        isinstance(each, syntax.Return) and each.values for each in syntax.walk(tuple(scope.block))
+    )
+    if not gives and not len(text.problems):
+        hint = 'return a value, or write to an output: y: "output tensor<N, f32>"'
+        text.problems.report(f"{node.name} gives nothing back", word.span, hint)
     text.problems.raise_any()
     kernel = syntax.Kernel(
-        _name_word(node, text),
+        word,
         tuple(parameters),
         tuple(_without_last_empty(scope.block)),
         text.span(node),
@@ -109,6 +116,10 @@ def _parameter(
     else:
         annotation = read_annotation(argument.annotation, text, scope.known.evaluate)
     written = annotation.type
+    faults = len(text.problems)
+    declared_type(written, text.problems)
+    if len(text.problems) > faults:
+        raise Refused(name)
     is_array = written.name.text == "tensor"
     role = annotation.role or ("input" if is_array else None)
     if is_array:

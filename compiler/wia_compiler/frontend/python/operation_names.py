@@ -58,6 +58,7 @@ KEYWORDS: dict[str, dict[str, str]] = {
 # Where libraries mean something else than the op of that name, and what to write.
 REFUSED: dict[str, tuple[str, str]] = {
     "dot": ("dot means a sum over other axes for more than two of them", "write a @ b"),
+    "print": ("a kernel prints nothing", "return what you want to see"),
     "einsum": ("einsum has no op", "write products, sums over axes and @"),
     "fmod": ("fmod has the sign of the dividend", "write a % b, which has that of the divisor"),
     "std_mean": ("two results at once have no op", "write std(x) and mean(x)"),

@@ -88,7 +88,11 @@ class Scope:
                 f'annotate it: {name}: "tensor<M, N>"',
             )
         if not -len(axes) <= place < len(axes):
-            raise self.text.refuse(node, f"{name} has {len(axes)} axes, found axis {place}")
+            raise self.text.refuse(
+                node,
+                f"{name} has {len(axes)} axes, found axis {place}",
+                f"write {name}.shape[0] … {name}.shape[{len(axes) - 1}]",
+            )
         word = axes[place]
         span = self.text.span(node)
         if word.text == "?":

@@ -1,0 +1,4 @@
+for (int i = 0; i < N; i++) {
+    float result = compute(data[i]);
+    out[i] = result;
+}
