@@ -219,6 +219,17 @@ def test_decisions_light_what_they_are_about(draw):
     assert len(lit) == 2 and "reduce_sum" in lit[1]
 
 
+def test_what_was_decided_stands_under_its_numbers_and_stays_in_sight(draw):
+    page = draw(tab="decisions", width=760)
+    note = page.locator(".wia-note", has_text="div also reads it").first
+    assert note.locator("b").inner_text() == "✕ refused"
+    pane = page.locator(".wia-scroll:has(.wia-note)").first.bounding_box()
+    words = note.locator("td > span").bounding_box()
+    assert words["x"] + words["width"] <= pane["x"] + pane["width"]
+    note.click()
+    assert trait(page, "selected") == "canonicalize/2,3"
+
+
 def test_a_stage_without_a_graph_says_where_to_look(draw):
     page = draw(stage="ptx")
     page.get_by_role("button", name="Show the assembly").click()

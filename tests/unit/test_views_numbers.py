@@ -64,6 +64,29 @@ def test_rows_without_a_number_have_a_dash_and_html_is_escaped():
     assert "&lt;x&gt;" in decisions.decisions_html(both)
 
 
+def test_what_would_change_a_decision_is_a_line_of_its_own_and_rare_numbers_share_a_column():
+    common = {"ratio": 1.2, "threshold": 1.5, "saved_bytes": 512, "benefit": 20_480.0, "cost": 17.0}
+    rare = {f"number_{n}": n for n in range(8)}
+    refused = {**common, "would_fuse_if": "b read <a> once", "other_users": 0, "registers": 3}
+    table = decisions.decision_table(
+        [
+            Decision("vertical", "a → b", False, "no", refused),
+            Decision("fold", "c → d", True, "yes", {**common, **rare}),
+            Decision("pattern", "P: e", False, "no", {"would_fire_if": "e were f"}),
+        ]
+    )
+    assert table.columns[-2:] == ("other numbers", "decision")
+    assert table.rows[0][-1] == "✕ refused: no\nwould fuse if b read <a> once"
+    assert table.rows[1][-1] == "✓ folded: yes"
+    assert table.rows[2][-1] == "✕ refused: no\nwould fire if e were f"
+    assert table.rows[0][-2] == "–"
+    assert table.rows[1][-2].startswith("number 0 0, number 1 1, number 2 2")
+    row = dict(zip(table.columns, table.rows[0], strict=True))
+    assert (row["benefit"], row["cost"]) == ("20.5 KB", "17 B")
+    html = decisions.decisions_html([Decision("vertical", "a → b", False, "no", refused)])
+    assert "refused: no<br>would fuse if b read &lt;a&gt; once" in html
+
+
 def test_gauges_have_their_limits():
     found = {gauge.label: gauge for gauge in resources.gauges(RESOURCES)}
     assert found["Registers per thread"].fraction == pytest.approx(54 / 255)

@@ -1,16 +1,26 @@
 import { h, table } from "./dom.js";
 
+const MOST_COLUMNS = 6; // with more, what was decided stands under the numbers, in full width
+const OTHERS = "other numbers"; // the column of numbers that few rows have
+
 // Every candidate of a pass with every number, taken and refused.
 export function decisionTable(view, stage, { short = false } = {}) {
-  const { taken, subjects } = stage.decisions;
-  const shown = (cells) => (short ? stage.decisions.short.map((index) => cells[index]) : cells);
-  const columns = shown(stage.decisions.columns),
-    rows = stage.decisions.rows
-      .map(shown)
-      .map((row) => [...row.slice(0, -1), verdict(row[row.length - 1])]);
+  const { columns, rows, taken, subjects } = stage.decisions;
+  const last = columns.length - 1,
+    under = !short && columns.length > MOST_COLUMNS,
+    others = under ? columns.indexOf(OTHERS) : -1,
+    all = columns.map((_, index) => index),
+    kept = short ? stage.decisions.short : all.filter((n) => !under || (n !== last && n !== others));
+  const cells = rows.map((row) => kept.map((n) => (n === last ? verdict(row[n]) : row[n])));
   const before = view.previousWithOps(stage.name);
-  const last = columns.length - 1;
-  return table(columns, rows, {
+  const note = (index) =>
+    h(
+      "span",
+      { class: taken[index] ? "ok" : "no" },
+      verdict(rows[index][last], others < 0 ? "–" : rows[index][others]),
+    );
+  const titles = kept.map((n) => columns[n]);
+  return table(titles, cells, {
     row: (index) => ({
       tabindex: subjects[index].length ? "0" : null,
       onmouseenter: () =>
@@ -25,7 +35,8 @@ export function decisionTable(view, stage, { short = false } = {}) {
       onkeydown: (event) => event.key === "Enter" && event.currentTarget.click(),
     }),
     cell: (index, column) =>
-      column === last ? (taken[index] ? "ok" : "no") : column === 0 ? "code" : "",
+      kept[column] === last ? (taken[index] ? "ok" : "no") : column === 0 ? "code" : "",
+    note: under ? note : null,
   });
 }
 
@@ -52,10 +63,15 @@ export function decisionsTab(view) {
   return { element: h("div", {}, parts) };
 }
 
-// The sign and the word stand out, the reason follows.
-function verdict(text) {
-  const at = text.indexOf(": ");
-  return at < 0
-    ? text
-    : h("span", {}, h("b", {}, text.slice(0, at)), h("span", { class: "why" }, text.slice(at)));
+// The sign and the word stand out, the reason follows, then numbers that few decisions have; what
+// would change it is a line of its own.
+function verdict(text, numbers = "–") {
+  const [line, ...conditions] = text.split("\n");
+  const at = line.indexOf(": ");
+  const parts =
+    at < 0
+      ? [line]
+      : [h("b", {}, line.slice(0, at)), h("span", { class: "why" }, line.slice(at))];
+  if (numbers !== "–") parts.push(h("span", { class: "others" }, numbers));
+  return h("span", {}, ...parts, ...conditions.map((each) => h("span", { class: "would" }, each)));
 }

@@ -52,7 +52,7 @@ export function table(columns, rows, options = {}) {
         ),
       )
     : null;
-  const body = rows.map((row, rowIndex) =>
+  const body = rows.flatMap((row, rowIndex) => [
     h(
       "tr",
       options.row ? options.row(rowIndex) : {},
@@ -69,8 +69,15 @@ export function table(columns, rows, options = {}) {
         ),
       ),
     ),
-  );
+    ...(options.note ? [noteRow(options, rowIndex, columns.length)] : []),
+  ]);
   return h("div", { class: "wia-scroll" }, h("table", {}, head, h("tbody", {}, body)));
+}
+
+// A line under a row, as wide as the table; it answers to the mouse as its row does.
+function noteRow(options, index, span) {
+  const { tabindex: _, ...handlers } = options.row ? options.row(index) : {};
+  return h("tr", { ...handlers, class: "wia-note" }, h("td", { colspan: span }, options.note(index)));
 }
 
 // Arrow keys, Home and End move among the buttons of a group (one of them in the tab order).

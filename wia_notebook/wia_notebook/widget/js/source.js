@@ -172,6 +172,6 @@ function whyFused(view, stageName, op, members) {
   const { rows, taken, subjects } = stage.decisions;
   const reasons = rows
     .filter((_, index) => taken[index] && subjects[index].every((id) => origins.has(id)))
-    .map((row) => `${row[0]}: ${row[row.length - 1].replace(/^✓ \w+: /, "")}`);
+    .map((row) => `${row[0]}: ${row[row.length - 1].split("\n")[0].replace(/^✓ \w+: /, "")}`);
   return reasons.slice(0, 2).map((reason) => `${reason}.`);
 }
