@@ -191,7 +191,7 @@ def _verify_written(leaf: ComputeOp, output: int) -> None:
     wide = {axis for axis, size in enumerate(leaf.sizes) if size > 1}
     if not wide <= used:
         raise VerifyException(
-            f"output {output} of a {leaf.kind.data} leaf is neither folded nor written at each point"
+            f"output {output} of a {leaf.kind.data} leaf is neither folded nor written everywhere"
         )
 
 

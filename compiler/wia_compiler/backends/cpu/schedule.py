@@ -118,12 +118,19 @@ class SchedulePass:
             return None
         axis, extent = axis_of(loops[-1]), loops[-1].extent.value.data
         along = runs_along_lanes(leaf, axis)
-        if along is None or not any(along[: len(leaf.inputs)]):
+        if along is None or not any(along[: len(leaf.inputs)]) or _slides(leaf):
             return None
         widest = max(element_bytes(each) for each in leaves_of(nest))
         if extent < self.vector_bytes // widest // 2:
             return None
         return axis, min(extent, ROW_BYTES // widest)
+
+
+def _slides(leaf: ComputeOp) -> bool:
+    """Whether an input's index adds a folded axis to another: few points that neighbours share."""
+    folded = {axis for axis, reduced in enumerate(leaf.reductions) if reduced}
+    used = [set(result.used_dims()) for each in leaf.input_maps for result in each.results]
+    return any(dims & folded and dims - folded for dims in used)
 
 
 def _tile_columns(nest: func.FuncOp, axis: str, columns: int) -> Numbers:

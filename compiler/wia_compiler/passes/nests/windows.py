@@ -1,9 +1,11 @@
-"""Plans of groups with a sliding window: the middle of the result without tests, edges with."""
+"""Plans of groups with a sliding window: nests without tests, for the middle and for each edge."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 from xdsl.ir.affine import AffineExpr
 
@@ -16,6 +18,8 @@ from wia_compiler.passes.nests.pieces import Part, Piece
 from wia_compiler.passes.nests.plan import Axis, Group, NestPlan, Result, fresh_name
 from wia_compiler.passes.nests.rows import fold_rows
 
+MOST_EDGES = 12
+"""Nests of one window; where there would be more, edges share one that tests each element."""
 _TAP_NAMES = "rst"
 
 
@@ -29,8 +33,9 @@ def plan_windows(group: Group) -> tuple[list[NestPlan], list[Result]]:
           reduce m[i, j] = max(m[i, j], x[i * 2 + r - 1, j * 2 + s - 1])   over r, s
           map out[i, j] = m[i, j]
 
-    A window that reaches into padding has bounds: what they leave out takes no part. Where most
-    of the result needs none, the edges are nests of their own.
+    Where a window reaches into padding, only the taps inside the array are folded: each row and
+    column of the result at an edge is a nest of its own, with fewer taps. Wide edges are one nest,
+    whose bounds leave taps out element by element.
     """
     (op,) = anchors_of(group)
     windows = windows_of(op.values)
@@ -38,12 +43,12 @@ def plan_windows(group: Group) -> tuple[list[NestPlan], list[Result]]:
     plans: list[NestPlan] = []
     others: list[Result] = []
     whole = Piece.whole(op.result_spec.shape)
-    for piece in _pieces(whole, windows, operand[-len(windows) :]):
+    for piece, taps in _pieces(whole, windows, operand[-len(windows) :]):
         axes, index = piece.axes(), piece.index()
-        taps, inner = _taps(axes, windows)
+        made, inner, tap = _tap_axes(axes, taps)
         part = (piece.num_elements, whole.num_elements)
-        nest = AnchoredNest(group, [*axes, *taps.made], part=part)
-        place = _place(index, windows, taps.index)
+        nest = AnchoredNest(group, [*axes, *made], part=part)
+        place = _place(index, windows, tap)
         bounds = _bounds(place, operand, nest.plan.sizes)
         (register,), _ = fold_rows(nest, [op], place, inner, bounds)
         nest.anchor(op, register, index)
@@ -52,24 +57,28 @@ def plan_windows(group: Group) -> tuple[list[NestPlan], list[Result]]:
     return plans, others
 
 
-class _Taps:
-    """The axes of a window: their index along each windowed axis."""
+@dataclass(frozen=True)
+class Taps:
+    """Elements of a window along one axis: ``count`` of them from number ``first``."""
 
-    def __init__(self) -> None:
-        self.made: list[Axis] = []
-        self.index: list[AffineExpr] = []
+    first: int
+    count: int
 
 
-def _taps(axes: Sequence[Axis], windows: Sequence[WindowAxis]) -> tuple[_Taps, tuple[int, ...]]:
-    taps = _Taps()
-    for window in windows:
-        if window.size == 1:
-            taps.index.append(AffineExpr.constant(0))
+def _tap_axes(
+    axes: Sequence[Axis], taps: Sequence[Taps]
+) -> tuple[list[Axis], tuple[int, ...], list[AffineExpr]]:
+    """The axes of a window, their positions, and the number of the tap along each."""
+    made: list[Axis] = []
+    numbers: list[AffineExpr] = []
+    for each in taps:
+        if each.count == 1:
+            numbers.append(AffineExpr.constant(each.first))
             continue
-        taken = [axis.name for axis in (*axes, *taps.made)]
-        taps.index.append(AffineExpr.dimension(len(taken)))
-        taps.made.append(Axis(fresh_name(taken, _TAP_NAMES), window.size, "inner"))
-    return taps, tuple(range(len(axes), len(axes) + len(taps.made)))
+        taken = [axis.name for axis in (*axes, *made)]
+        numbers.append(AffineExpr.dimension(len(taken)) + each.first)
+        made.append(Axis(fresh_name(taken, _TAP_NAMES), each.count, "inner"))
+    return made, tuple(range(len(axes), len(axes) + len(made))), numbers
 
 
 def _place(index: Index, windows: Sequence[WindowAxis], taps: Sequence[AffineExpr]) -> Index:
@@ -95,28 +104,63 @@ def _bounds(
     return found
 
 
-def _pieces(whole: Piece, windows: Sequence[WindowAxis], lengths: Sequence[int]) -> list[Piece]:
-    """The result in parts: the middle, where no window leaves the operand, and edges around it.
+def _pieces(
+    whole: Piece, windows: Sequence[WindowAxis], lengths: Sequence[int]
+) -> list[tuple[Piece, tuple[Taps, ...]]]:
+    """The result in parts, each with the taps that its windows have.
 
-    All of it is one part where the middle is less than half of it.
+    The middle, where no window leaves the operand, and for each row at an edge a part; or, where
+    these are too many, the middle and edges as wide as they are. All of it is one part where the
+    middle is less than half of it.
     """
-    kept = len(whole.parts) - len(windows)
-    middle, edges = whole, list[Piece]()
-    for axis, (window, length) in enumerate(zip(windows, lengths, strict=True), start=kept):
-        count = whole.parts[axis].size
-        first = min(-(-window.before // window.stride), count)
-        last = (length - window.reach + window.before) // window.stride
-        end = max(min(last + 1, count), first)
-        for start, stop in ((0, first), (end, count)):
-            if stop > start:
-                edges.append(_with_part(middle, axis, Part(start, 1, stop - start)))
-        middle = _with_part(middle, axis, Part(first, 1, end - first))
     if not whole.num_elements:
         return []
-    if middle.num_elements * 2 < whole.num_elements:
-        return [whole]
-    return [middle, *edges]
+    kept = len(whole.parts) - len(windows)
+    everything = tuple(Taps(0, window.size) for window in windows)
+    columns = [
+        _divided(whole.parts[axis].size, window, length)
+        for axis, (window, length) in enumerate(zip(windows, lengths, strict=True), start=kept)
+    ]
+    middle = [column[0][0] for column in columns]
+    if 2 * math.prod(part.size for part in middle) < math.prod(
+        part.size for part in whole.parts[kept:]
+    ):
+        return [(whole, everything)]
+    leading = whole.parts[:kept]
+    if math.prod(len(column) for column in columns) <= MOST_EDGES:
+        return [
+            (Piece((*leading, *(part for part, _ in each))), tuple(taps for _, taps in each))
+            for each in itertools.product(*columns)
+            if all(part.size for part, _ in each)
+        ]
+    return [(piece, everything) for piece in _frame(whole, middle, kept)]
+
+
+def _divided(count: int, window: WindowAxis, length: int) -> list[tuple[Part, Taps]]:
+    """The parts of one axis: its middle first, then each element at an edge."""
+    first = min(-(-window.before // window.stride), count)
+    last = (length - window.reach + window.before) // window.stride
+    end = max(min(last + 1, count), first)
+    parts = [(Part(first, 1, end - first), Taps(0, window.size))]
+    for place in (*range(first), *range(end, count)):
+        start = place * window.stride - window.before
+        low = max(-(start // window.dilation), 0)
+        high = min((length - 1 - start) // window.dilation, window.size - 1)
+        parts.append((Part(place, 1, 1), Taps(low, max(high - low + 1, 0))))
+    return parts
+
+
+def _frame(whole: Piece, middle: Sequence[Part], kept: int) -> list[Piece]:
+    """The middle and, before and after it along each axis, all that is left there."""
+    inside, edges = whole, list[Piece]()
+    for axis, part in enumerate(middle, start=kept):
+        end = part.start + part.size
+        for start, stop in ((0, part.start), (end, whole.parts[axis].size)):
+            if stop > start:
+                edges.append(_with_part(inside, axis, Part(start, 1, stop - start)))
+        inside = _with_part(inside, axis, part)
+    return [inside, *edges]
 
 
 def _with_part(piece: Piece, axis: int, part: Part) -> Piece:
-    return replace(piece, parts=(*piece.parts[:axis], part, *piece.parts[axis + 1 :]))
+    return Piece((*piece.parts[:axis], part, *piece.parts[axis + 1 :]))
