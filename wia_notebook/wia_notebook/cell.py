@@ -14,7 +14,8 @@ from wia_compiler.base.source import Source
 from wia_compiler.runtime.argument_text import parse_arguments
 from wia_compiler.runtime.build import Build
 from wia_compiler.runtime.kernel import Kernel
-from wia_compiler.runtime.program import Program
+from wia_compiler.runtime.program import Program, load_program
+from wia_compiler.runtime.session import default_session
 
 from wia_notebook.errors import coloured_lines
 from wia_notebook.explorer import Explorer
@@ -41,11 +42,13 @@ def run_cell(
 ) -> Explorer | None:
     """Compile a cell, put its kernels into the namespace, call one, show the explorer.
 
-    Names that the cell uses and does not set are the user's variables of that name.
+    Names that the cell uses and does not set are the user's variables of that name; those of bare
+    C++ statements are parameters, which the call passes.
     """
     with user_errors(shell):
         source = cell_source(shell, line, cell, "//" if language == "c++" else "#")
-        program = wia.compile(source, bindings=shell.user_ns, language=language)
+        session = default_session()
+        program = load_program(source, session, shell.user_ns, language, is_namespace=True)
         kernels = {
             name: kernel.to(target, debug=debug, verify=verify) for name, kernel in program.items()
         }
@@ -157,7 +160,7 @@ def stages_of(shell: Any, text: str, target: str | None) -> StageTable:
 def forget(kernel: Kernel, given: Arguments) -> None:
     """Take the code for these arguments out of memory and disk, so that it is compiled anew."""
     from wia_compiler.runtime.arguments import array_specs, read_specs
-    from wia_compiler.runtime.session import cache_key, default_session
+    from wia_compiler.runtime.session import cache_key
 
     specs = read_specs(kernel.signature, *given, kernel.unit.bindings)
     arguments = array_specs(kernel.signature, specs)

@@ -112,25 +112,34 @@ def load_program(
     session: Session,
     bindings: Mapping[str, Any] | None = None,
     language: str = "wia",
+    *,
+    is_namespace: bool = False,
 ) -> Program:
-    """Read a program whose kernels build in ``session``."""
-    known = bindings or {}
-    tree = parse(source, known, language)
+    """Read a program whose kernels build in ``session``.
+
+    Where ``bindings`` are all that the user has (``is_namespace``), not names picked for this text,
+    bare C++ statements take their free names as parameters all the same.
+    """
+    known = {} if bindings is None else bindings
+    tree = parse(source, known, language, is_namespace=is_namespace)
     units = kernel_units(tree, known, language)
     return Program(source, {name: Kernel(unit, session) for name, unit in units.items()})
 
 
-def parse(source: Source, bindings: Mapping[str, Any], language: str) -> syntax.Program:
+def parse(
+    source: Source, bindings: Mapping[str, Any], language: str, *, is_namespace: bool = False
+) -> syntax.Program:
     """The syntax tree of a text; ``ArgumentError`` for a language that nothing reads."""
     if language == "wia":
         from wia_compiler.frontend.dsl import parse
 
-        return parse(source)
+        return parse(source, bindings)
     if language == "c++":
         from wia_compiler.frontend.cpp.parse import parse
 
-        return parse(source, bindings)
-    near = difflib.get_close_matches(language.lower(), LANGUAGES, n=1)
+        return parse(source, bindings, snippets_bind=not is_namespace)
+    spelled = "c++" if language.lower() in ("c", "cc", "cpp", "cxx") else language.lower()
+    near = difflib.get_close_matches(spelled, LANGUAGES, n=1)
     hint = f"did you mean {near[0]!r}?" if near else "a Python function becomes one by @wia.kernel"
     raise ArgumentError(
         f"language={language!r}: expected one of {', '.join(map(repr, LANGUAGES))}\n  help: {hint}"

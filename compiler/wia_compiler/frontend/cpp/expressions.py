@@ -144,8 +144,6 @@ def _name(node: Node, context: Context) -> Typed:
     name = text_of(node)
     span = context.text.span(node)
     variable = context.find(name)
-    if variable is not None and variable.value is not None:
-        return variable.value
     if variable is None and name in context.constants:
         known = context.constants[name]
         if known.constant is not None:
@@ -159,6 +157,8 @@ def _name(node: Node, context: Context) -> Typed:
         raise context.text.refuse(
             node, f"no value named {name!r}", "declare it, or make it a parameter of the function"
         )
+    if variable.value is not None:
+        return variable.value
     return _value(variable, node, span, context)
 
 

@@ -37,11 +37,14 @@ _PASSED_OVER = frozenset(
 )
 
 
-def parse(source: Source, bindings: Mapping[str, object]) -> syntax.Program:
+def parse(
+    source: Source, bindings: Mapping[str, object], *, snippets_bind: bool = True
+) -> syntax.Program:
     """The kernels of a C++ text: its functions, and its bare statements as ``snippet``.
 
-    ``bindings`` are the values of names that the text does not declare. Raises ``CompileError``
-    with every fault: of the syntax first, then whatever is outside of the subset.
+    ``bindings`` are the values of names that the text does not declare; bare statements use them
+    where ``snippets_bind`` says so, else such names are parameters. Raises ``CompileError`` with
+    every fault: of the syntax first, then whatever is outside of the subset.
     """
     text = CppText(source, Problems(source))
     root = parse_tree(source).root_node
@@ -65,7 +68,8 @@ def parse(source: Source, bindings: Mapping[str, object]) -> syntax.Program:
             continue
     is_empty = not kernels and not len(text.problems)
     if any(node.type != "declaration" for node in statements) or is_empty:
-        snippet = read_snippet(root, statements, text, constants, callees, bindings)
+        known = bindings if snippets_bind else dict[str, object]()
+        snippet = read_snippet(root, statements, text, constants, callees, known)
         kernels += [] if snippet is None else [snippet]
     text.problems.raise_any()
     return syntax.Program(source, tuple(kernels))
