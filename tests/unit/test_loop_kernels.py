@@ -242,7 +242,8 @@ def test_stencil_with_guards(shape: tuple[int, int]) -> None:
 
 def test_triangular_loops() -> None:
     text = """
-    kernel lower(input A: tensor<N, N, f32>, output L: tensor<N, N, f32>, output D: tensor<N, f32>) {
+    kernel lower(input A: tensor<N, N, f32>, output L: tensor<N, N, f32>,
+                 output D: tensor<N, f32>) {
         for i in 0..N {
             for j in 0..i + 1 { L[i, j] = A[i, j] - A[i - j, 0]; }
             for j in i..N { D[j] += A[j, i] * A[j - i, N - 1 - i]; }

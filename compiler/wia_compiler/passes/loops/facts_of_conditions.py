@@ -8,7 +8,7 @@ from xdsl.ir import OpResult, SSAValue
 
 from wia_compiler.dialects.loop_control import IfOp
 from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
-from wia_compiler.passes.loops.forms import Fact, Form
+from wia_compiler.passes.loops.forms import Bounds, Fact, Form
 
 _DEEPEST = 32
 
@@ -19,30 +19,30 @@ class Conditions:
     def __init__(self, forms: Mapping[SSAValue, Form]):
         self.forms = forms
 
-    def facts(self, condition: SSAValue, truth: bool, depth: int = 0) -> list[Fact]:
-        """Sums that are not below 0 where ``condition`` is ``truth``."""
+    def facts(self, condition: SSAValue, truth: bool, here: Bounds, depth: int = 0) -> list[Fact]:
+        """Sums that are not below 0 where ``condition`` is ``truth``, at a place with bounds."""
         if depth > _DEEPEST:
             return []
         match condition.owner:
             case TensorOp() as op:
-                return self._op(op, truth, depth)
+                return self._op(op, truth, here, depth)
             case IfOp() as op if isinstance(condition, OpResult):
-                return self._branch(op, condition.index, truth, depth)
+                return self._branch(op, condition.index, truth, here, depth)
             case _:
                 return []
 
-    def _op(self, op: TensorOp, truth: bool, depth: int) -> list[Fact]:
+    def _op(self, op: TensorOp, truth: bool, here: Bounds, depth: int) -> list[Fact]:
         name, values = op.declaration.name, op.arguments
         if name == "logical_not":
-            return self.facts(values[0], not truth, depth + 1)
+            return self.facts(values[0], not truth, here, depth + 1)
         if name == ("logical_and" if truth else "logical_or"):
-            return [fact for each in values for fact in self.facts(each, truth, depth + 1)]
+            return [fact for each in values for fact in self.facts(each, truth, here, depth + 1)]
         if len(values) != 2 or any(each not in self.forms for each in values):
             return []
         left, right = (self.forms[each] for each in values)
-        return _compared(name, truth, left, right)
+        return _compared(name, truth, left, right, here)
 
-    def _branch(self, op: IfOp, position: int, truth: bool, depth: int) -> list[Fact]:
+    def _branch(self, op: IfOp, position: int, truth: bool, here: Bounds, depth: int) -> list[Fact]:
         """``a && b`` that computes b only where a holds: ``a ? b : false``."""
         first, second = op.yielded()[position]
         if _is_constant(second, not truth):
@@ -51,10 +51,10 @@ class Conditions:
             ways = (op.condition, False), (second, truth)
         else:
             return []
-        return [fact for value, holds in ways for fact in self.facts(value, holds, depth + 1)]
+        return [f for value, holds in ways for f in self.facts(value, holds, here, depth + 1)]
 
 
-def _compared(name: str, truth: bool, left: Form, right: Form) -> list[Fact]:
+def _compared(name: str, truth: bool, left: Form, right: Form, here: Bounds) -> list[Fact]:
     below, above = right - left, left - right
     match name, truth:
         case ("lt", True) | ("ge", False):
@@ -67,6 +67,8 @@ def _compared(name: str, truth: bool, left: Form, right: Form) -> list[Fact]:
             return [above]
         case ("eq", True) | ("ne", False):
             return [below, above]
+        case ("eq", False) | ("ne", True):  # not at the end of its range
+            return [each - 1 for each in (below, above) if here.low(each) == 0]
         case _:
             return []
 

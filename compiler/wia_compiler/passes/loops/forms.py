@@ -107,52 +107,59 @@ class Bounds:
 
     def __post_init__(self) -> None:
         self._by_atom: dict[Atom, list[Fact]] = {}
-        for fact in self.facts:
-            if fact.terms:
-                self._by_atom.setdefault(fact.terms[-1][0], []).append(fact)
+        for fact in dict.fromkeys(self.facts):
+            for atom, _ in fact.terms:
+                self._by_atom.setdefault(atom, []).append(fact)
         self._steps = 0
 
     def low(self, form: Form) -> int:
         """A number that the sum is never below."""
-        self._steps = 0
-        return math.ceil(self._bound(form, lower=True))
+        return math.ceil(self._start(form, lower=True))
 
     def high(self, form: Form) -> int:
         """A number that the sum never exceeds."""
-        self._steps = 0
-        return math.floor(self._bound(form, lower=False))
+        return math.floor(self._start(form, lower=False))
 
-    def _bound(self, form: Form, *, lower: bool) -> Number:
+    def _start(self, form: Form, *, lower: bool) -> Number:
+        known = self._known.get((form, lower))
+        if known is None:
+            self._steps = 0
+            known = self._known[form, lower] = self._bound(form, lower, frozenset())
+        return known
+
+    def _bound(self, form: Form, lower: bool, used: frozenset[Fact]) -> Number:
+        """``used`` are facts about newer atoms that led here: each helps once."""
         if not form.terms:
             return form.constant
-        known = self._known.get((form, lower))
-        if known is not None:
-            return known
         self._steps += 1
         atom, factor = form.terms[-1]
         rest = Form(form.terms[:-1], form.constant)
         wants_low = (factor > 0) == lower
         best: Number | None = None
-        for each in self._candidates(atom, wants_low):
-            found = self._bound(rest + each * factor, lower=lower)
+        for each, needed in self._candidates(atom, wants_low, used):
+            found = self._bound(rest + each * factor, lower, needed)
             if best is None or (found > best if lower else found < best):
                 best = found
         assert best is not None
-        if self._steps <= MOST_STEPS:
-            self._known[form, lower] = best
         return best
 
-    def _candidates(self, atom: Atom, wants_low: bool) -> Iterable[Form]:
-        yield Form((), atom.low if wants_low else atom.high)
+    def _candidates(
+        self, atom: Atom, wants_low: bool, used: frozenset[Fact]
+    ) -> Iterable[tuple[Form, frozenset[Fact]]]:
+        """What may take the place of an atom, and the facts that are used up then."""
+        yield Form((), atom.low if wants_low else atom.high), used
         if self._steps > MOST_STEPS:
             return
-        yield from atom.lowers if wants_low else atom.uppers
+        for each in atom.lowers if wants_low else atom.uppers:
+            yield each, used
         for fact in self._by_atom.get(atom, ()):
-            factor = fact.terms[-1][1]
-            if (factor > 0) == wants_low:
-                rest = Form(fact.terms[:-1], fact.constant)
-                inverse = Fraction(-1) / factor
-                yield rest * (int(inverse) if inverse.denominator == 1 else inverse)
+            factor = fact.factor(atom)
+            if (factor > 0) != wants_low or fact in used:
+                continue
+            inverse = Fraction(-1) / factor
+            bound = fact.without(atom) * (int(inverse) if inverse.denominator == 1 else inverse)
+            is_newest = fact.terms[-1][0] is atom
+            yield bound, used if is_newest else used | {fact}
 
 
 class Atoms:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, SSAValue
 
 from wia_compiler.dialects.loop import NestOp
 from wia_compiler.dialects.loop_arrays import OutputOp
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import AnyTensorType, ConstantOp, LiteralType
+from wia_compiler.passes.loops.values import Evaluator
 
 
 def inline_constants(nest: NestOp) -> list[ConstantOp]:
-    """Write scalar constants that come from outside inside the nest instead, and drop operands
+    """Write scalars that are known numbers outside inside the nest instead, and drop operands
     that the nest does not read: ranges of indices are then plain in its text. The constants made.
     """
     block = nest.body.block
@@ -20,13 +21,14 @@ def inline_constants(nest: NestOp) -> list[ConstantOp]:
     dropped: list[int] = []
     written = nest.written
     for position, (argument, outer) in enumerate(zip(block.args, nest.arguments, strict=True)):
-        owner = outer.owner
-        if position in written or isinstance(outer.type, AnyTensorType):
+        if position in written or isinstance(outer.type, AnyTensorType | LiteralType):
             continue
-        is_scalar = not isinstance(outer.type, LiteralType) and not spec_of(outer.type).rank
-        if isinstance(owner, ConstantOp) and is_scalar and block.first_op is not None:
-            copy = ConstantOp(owner.number, outer.type)
-            copy.location = owner.location
+        number = None if spec_of(outer.type).rank else Evaluator().number(outer)
+        if number is not None and block.first_op is not None:
+            copy = ConstantOp(number, outer.type)
+            copy.location = (
+                nest.location if isinstance(outer.owner, Block) else outer.owner.location
+            )
             block.insert_op_before(copy, block.first_op)
             copy.result.name_hint = argument.name_hint
             argument.replace_all_uses_with(copy.result)

@@ -8,10 +8,10 @@ question which loops are independent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from wia_compiler.base.dtypes import DType
 from wia_compiler.dialects.loop import NestOp
@@ -19,12 +19,14 @@ from wia_compiler.dialects.loop_control import ForOp, IfOp, WhileOp
 from wia_compiler.dialects.loop_elements import LoadOp, StoreOp
 from wia_compiler.dialects.types import as_tensor, dtype_of
 from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
+from wia_compiler.passes.loops.carried import Carried, Progress
 from wia_compiler.passes.loops.facts_of_conditions import Conditions
 from wia_compiler.passes.loops.forms import Atoms, Bounds, Fact, Form
 from wia_compiler.passes.loops.integer_forms import FORMS
 
 INTEGERS = (-(2**63), 2**63 - 1)
-_MOST_ROUNDS = 4
+_MOST_ROUNDS = 8
+"""Walks of a loop's body before nothing is assumed of what it carries."""
 
 
 class Ranges:
@@ -131,135 +133,75 @@ class Ranges:
             variable = self.atoms.make(op.axis.data, low, high, [lower], [upper - 1])
         self.forms[op.variable] = variable
         entered = [] if not (lower.terms or upper.terms) else [upper - lower - 1]
-        arguments = list(op.body.block.args[1:])
-        progress = (variable, lower, stride if step.number is not None else None)
-        trips = max(here.high(upper - lower), 0)
-        self._carry(op, arguments, entered, [op.body.block], progress, -(-trips // stride))
+        progress = Progress(variable, lower, stride) if step.number is not None else None
+        trips = -(-max(here.high(upper - lower), 0) // stride)
+        arguments = [[each] for each in op.body.block.args[1:]]
+        self._carry(op, arguments, lambda: self._inside(entered, op.body.block), progress, trips)
 
     def _while(self, op: WhileOp) -> None:
         self.facts[op] = self._holding
-        blocks = [op.test.block, op.body.block]
-        self._carry(op, list(op.body.block.args), [], blocks, None, None)
+        arguments = [
+            list(pair) for pair in zip(op.test.block.args, op.body.block.args, strict=True)
+        ]
+
+        def walk() -> None:
+            self._inside([], op.test.block)
+            # The body's arguments are the test's: what the test found of one holds of the other.
+            facts = self.conditions.facts(op.condition, True, self.here)
+            self._inside(facts, op.body.block)
+
+        self._carry(op, arguments, walk)
 
     def _carry(
         self,
         op: ForOp | WhileOp,
-        arguments: list[BlockArgument],
-        entered: list[Fact],
-        blocks: list[Block],
-        progress: tuple[Form, Form, int | None] | None,
-        trips: int | None,
+        arguments: Sequence[Sequence[SSAValue]],
+        walk: Callable[[], None],
+        progress: Progress | None = None,
+        trips: int | None = None,
     ) -> None:
-        """Walk a loop, assuming of each whole number that it carries what the walk confirms."""
-        starts = list(op.carried)
-        whole = [n for n, each in enumerate(arguments) if _integer_dtype(each) is not None]
-        low = {n: self.here.low(self._form(starts[n])) for n in whole}
-        high = {n: self.here.high(self._form(starts[n])) for n in whole}
-        assumed = {(n, side) for n in whole for side in ("low", "high")}
-        exact: dict[int, Form] = {}
-        growth: dict[int, int | None] = {}
-        for _ in range(_MOST_ROUNDS):
-            atoms: dict[int, Form] = {}
-            for n in whole:
-                dtype = _integer_dtype(arguments[n])
-                assert dtype is not None
-                bottom, top = limits(dtype)
-                atom = self.atoms.make(
-                    arguments[n].name_hint or "?",
-                    low[n] if (n, "low") in assumed else bottom,
-                    high[n] if (n, "high") in assumed else top,
-                )
-                atoms[n] = exact.get(n, atom)
-                self.forms[arguments[n]] = atoms[n]
-                if isinstance(op, WhileOp):
-                    self.forms[op.test.block.args[n]] = atoms[n]
-            self._walk_body(op, entered, blocks)
-            wrong = self._refuted(op, whole, assumed, low, high, exact)
-            for n in whole:
-                step = (self._form(op.yielded[n]) - atoms[n]).number
-                if n in exact and step != growth[n]:
-                    # It might wrap: what it is after some iterations is not known.
-                    del exact[n]
-                    growth[n] = None
-                    wrong |= {(n, "low"), (n, "high")}
-                elif progress is not None and n not in growth and step is not None:
-                    form = _progressed(self._form(starts[n]), progress, step)
-                    if form is not None and (n, "high" if step > 0 else "low") in wrong:
-                        exact[n], growth[n] = form, step
-            if not wrong:
-                break
-            assumed -= wrong
-        else:
-            for n in whole:
-                self._opaque(arguments[n])
-                if isinstance(op, WhileOp):
-                    self.forms[op.test.block.args[n]] = self.forms[arguments[n]]
-            assumed.clear()
-            exact.clear()
-            self._walk_body(op, entered, blocks)
-        for n in whole:
-            self._result(op, n, assumed, low, high, growth.get(n) if n in exact else None, trips)
+        """Walk a loop, assuming of each whole number that it carries what the walk confirms.
 
-    def _walk_body(self, op: ForOp | WhileOp, entered: list[Fact], blocks: list[Block]) -> None:
-        if isinstance(op, ForOp):
-            self._inside(entered, blocks[0])
-            return
-        self._inside([], blocks[0])
-        # The body's arguments are the test's: what the test found of one holds of the other.
-        self._inside(self.conditions.facts(op.condition, True), blocks[1])
-
-    def _refuted(
-        self,
-        op: ForOp | WhileOp,
-        whole: Sequence[int],
-        assumed: set[tuple[int, str]],
-        low: dict[int, int],
-        high: dict[int, int],
-        exact: dict[int, Form],
-    ) -> set[tuple[int, str]]:
-        """Assumptions that an iteration does not keep; bounds of what the body yields are those
-        at its end, where the facts of its entry hold.
+        ``arguments`` are those of its regions that stand for each number.
         """
-        facts = list(self._holding)
-        if isinstance(op, WhileOp):
-            facts += self.conditions.facts(op.condition, True)
-        bounds = self._bounds_of(tuple(facts))
-        wrong: set[tuple[int, str]] = set()
-        for n in whole:
-            form = self._form(op.yielded[n])
-            if n in exact:
-                continue
-            if (n, "low") in assumed and bounds.low(form) < low[n]:
-                wrong.add((n, "low"))
-            if (n, "high") in assumed and bounds.high(form) > high[n]:
-                wrong.add((n, "high"))
-        return wrong
+        numbers: dict[int, Carried] = {}
+        for n, result in enumerate(op.outputs):
+            dtype = _integer_dtype(result)
+            if dtype is not None:
+                start = self._form(op.carried[n])
+                name = result.name_hint or "?"
+                numbers[n] = Carried(name, start, self.here, limits(dtype))
+        for attempt in range(_MOST_ROUNDS + 1):
+            if attempt == _MOST_ROUNDS:
+                for number in numbers.values():
+                    number.give_up()
+            current = {n: self._assumed(number) for n, number in numbers.items()}
+            for n, form in current.items():
+                self.forms.update(dict.fromkeys(arguments[n], form))
+            walk()
+            facts = list(self._holding)
+            if isinstance(op, WhileOp):
+                facts += self.conditions.facts(op.condition, True, self.here)
+            bounds = self._bounds_of(tuple(facts))
+            refuted = [
+                number.refute(current[n], self._form(op.yielded[n]), bounds, progress)
+                for n, number in numbers.items()
+            ]
+            if not any(refuted):
+                break
+        for n, number in numbers.items():
+            low, high = number.after(trips)
+            self.forms[op.outputs[n]] = self.atoms.make(number.name, low, high)
 
-    def _result(
-        self,
-        op: ForOp | WhileOp,
-        n: int,
-        assumed: set[tuple[int, str]],
-        low: dict[int, int],
-        high: dict[int, int],
-        growth: int | None,
-        trips: int | None,
-    ) -> None:
-        result = op.outputs[n]
-        dtype = _integer_dtype(result)
-        assert dtype is not None
-        bottom, top = limits(dtype)
-        least = low[n] if (n, "low") in assumed else bottom
-        most = high[n] if (n, "high") in assumed else top
-        if growth is not None and trips is not None:
-            least = max(bottom, low[n] + min(growth, 0) * trips)
-            most = min(top, high[n] + max(growth, 0) * trips)
-        self.forms[result] = self.atoms.make(result.name_hint or "?", least, most)
+    def _assumed(self, number: Carried) -> Form:
+        if number.exact is not None:
+            return number.exact
+        return self.atoms.make(number.name, number.low, number.high)
 
     def _if(self, op: IfOp) -> None:
         ends: list[Bounds] = []
         for region, truth in ((op.then, True), (op.otherwise, False)):
-            facts = self.conditions.facts(op.condition, truth)
+            facts = self.conditions.facts(op.condition, truth, self.here)
             self._inside(facts, region.block)
             ends.append(self._bounds_of((*self._holding, *facts)))
         for result, values in zip(op.outputs, op.yielded(), strict=True):
@@ -272,14 +214,6 @@ class Ranges:
             low = min(end.low(form) for end, form in zip(ends, forms, strict=True))
             high = max(end.high(form) for end, form in zip(ends, forms, strict=True))
             self.forms[result] = self.atoms.make(result.name_hint or "?", low, high)
-
-
-def _progressed(start: Form, progress: tuple[Form, Form, int | None], growth: int) -> Form | None:
-    """What grows by a constant in each iteration of a ``for``, from the loop's variable."""
-    variable, lower, stride = progress
-    if stride is None or growth % stride:
-        return None
-    return start + (variable - lower) * (growth // stride)
 
 
 def _integer_dtype(value: SSAValue) -> DType | None:
