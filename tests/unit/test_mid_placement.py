@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from mid_building import kernel, lowered, sample, spec
 from point_code import LAYOUTS, check_kernel, on_cpu, strided
+from wia_compiler.backends.cpu.lower import LowerPass
 from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.base.errors import OutOfRangeError
 from wia_compiler.dialects.text import print_ir
@@ -160,6 +161,16 @@ def test_an_index_out_of_range_is_an_error_that_names_it(run, bad):
     arrays = [sample(spec((3, 2))), np.array([1, 0, bad, 2])]
     with pytest.raises(OutOfRangeError, match=str(bad)):
         run(nests, arrays, [np.zeros((4, 2), np.float32)])
+
+
+def test_a_row_that_is_looked_up_is_checked_once():
+    def body(ops, x, i):
+        return ops.index_select(x, i, dim=0)
+
+    nests, found = lowered(kernel([spec((50, 9)), spec((20,), "i64")], body))
+    LowerPass().run(nests, found)
+    text = print_ir(nests)
+    assert text.index("scf.for %i0") < text.index("scf.if") < text.index("scf.for %j0")
 
 
 def test_a_lookup_of_what_is_computed_on_the_way_is_a_nest_of_its_own():

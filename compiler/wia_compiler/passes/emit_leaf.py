@@ -189,14 +189,16 @@ def emit_lookup(
         inside = below if inside is None else emit(arith.AndIOp(inside, below))
     if inside is None:
         return emit(memref.LoadOp.get(array, indices))
+    start = emit(arith.ConstantOp(IntegerAttr(0, IndexType())))
     if op.number is not None:
-        name, number = array.name_hint or "an array", op.number.value.data
-        check = CheckOp(inside, indices, name, shape, number)
+        # Indices that cannot fail are told as 0: a check of the others may then leave their loops.
+        told = [each if n in op.checked_axes else start for n, each in enumerate(indices)]
+        name = array.name_hint or "an array"
+        check = CheckOp(inside, told, name, shape, op.number.value.data)
         check.location = op.location
         insert(check)
     if 0 in shape:
         return emit(arith.ConstantOp(zero_of(op.result.type)))
-    start = emit(arith.ConstantOp(IntegerAttr(0, IndexType())))
     for axis in op.checked_axes:
         indices[axis] = emit(arith.SelectOp(inside, indices[axis], start))
     element = emit(memref.LoadOp.get(array, indices))

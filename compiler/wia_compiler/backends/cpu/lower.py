@@ -22,11 +22,13 @@ from xdsl.rewriter import InsertPoint
 
 from wia_compiler.backends.cpu.axis_order import walk_memory_last
 from wia_compiler.backends.cpu.checks import lower_checks
+from wia_compiler.backends.cpu.hoist import hoist_checks
 from wia_compiler.backends.cpu.vector_leaf import lower_leaf_to_vectors
 from wia_compiler.backends.cpu.vector_plan import plan_vectors
 from wia_compiler.base.record import Level
 from wia_compiler.dialects import tile
 from wia_compiler.dialects.tile_places import PositionsOp
+from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.emit_leaf import LeafContext
 from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.framework import PassContext
@@ -60,11 +62,14 @@ class LowerPass:
         scratch: dict[str, list[MemRefType[Attribute]]] = {}
         for function in functions:
             if "wia.nest" in function.attributes:
+                has_leaves_alone = not holds_point_code(function)
                 _lower_leaves(function, self.vector_bytes)
+                _lower_loops(function.body.block)
+                if has_leaves_alone:
+                    hoist_checks(function)
         lower_checks(module)  # before what else takes workspace: the status record comes first
         for function in functions:
             if "wia.nest" in function.attributes:
-                _lower_loops(function.body.block)
                 scratch[function.sym_name.data] = _move_large_buffers(function)
         for function in functions:
             if "wia.host" in function.attributes:
