@@ -17,7 +17,7 @@ PROGRAMS = sorted(FOLDER.glob("*.wia"))
 
 def _error(program: Path) -> CompileError:
     with pytest.raises(CompileError) as caught:
-        import_program(parse(Source(program.read_text("utf-8"), program.name)))
+        import_program(parse(Source(program.read_text("utf-8"), program.name), {}))
     return caught.value
 
 

@@ -81,3 +81,34 @@ def test_crlf_text_is_read_and_shown_without_its_returns() -> None:
     with pytest.raises(CompileError) as caught:
         parse(Source("kernel k(input A: tensor) {\r\n C = ;\r\n}\r\n"))
     assert "\r" not in str(caught.value)
+
+
+BROKEN = "kernel a(input A: tensor, output C: tensor) { C = ; }\n"
+
+
+@pytest.mark.parametrize(
+    ("rest", "found"),
+    [
+        ("kernel b(input A: tensor, output C: tensor) { C = D; }", [(1, 51), (2, 51)]),
+        ("kernel b(input A: tensor, output C: tensor) { C = a(A) + D; }", [(1, 51)]),
+        ("func @b(%x: tensor) { %0 = relu(%y)  return %0 }", [(1, 51), (2, 33)]),
+        ("func @b(%x: tensor) { %0 = relu(%bound)  return %0 }", [(1, 51)]),
+        ("%0 = relu(%x)\n%1 = rleu(%0)", [(1, 51)]),
+        (
+            "/* kernel b() { C = D; } */ kernel c(input A: tensor) { return 'x'; }",
+            [(1, 51), (2, 64)],
+        ),
+    ],
+)
+def test_what_syntax_errors_do_not_touch_is_checked_too(
+    rest: str, found: list[tuple[int, int]]
+) -> None:
+    with pytest.raises(CompileError) as caught:
+        parse(Source(BROKEN + rest), {"bound": 1.0})
+    assert [each.span[:2] for each in caught.value.diagnostics if each.span] == found
+
+
+def test_a_text_without_a_whole_kernel_has_its_syntax_errors_alone() -> None:
+    with pytest.raises(CompileError) as caught:
+        parse(Source("%0 = relu(%x)\n" + BROKEN), {})
+    assert len(caught.value.diagnostics) == 1

@@ -8,12 +8,21 @@ a value on every other line: there ``//`` always begins one.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 _PIECE = re.compile(
     r"""(?P<comment>/\*.*?(?:\*/|\Z)|\#[^\n]*)|(?P<slashes>//[^\n]*)|(?P<string>"[^"\n]*"|'[^'\n]*')"""
     r"""|(?P<mark>[{}])|(?P<head>\b(?:kernel|func|pattern|schedule)\b)|[^/\#"'{}kfps]+|.""",
     re.DOTALL,
 )
+
+
+def pieces(text: str) -> Iterator[tuple[int, str]]:
+    """Braces and words that begin something (``kernel``), with their places, outside of comments
+    and strings."""
+    for match in _PIECE.finditer(text):
+        if match.lastgroup in ("mark", "head"):
+            yield match.start(), match.group()
 
 
 def without_line_comments(text: str) -> str:

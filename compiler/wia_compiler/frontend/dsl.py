@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from lark import Lark
 
 
-def parse(source: Source) -> syntax.Program:
+def parse(source: Source, bindings: Mapping[str, object] | None = None) -> syntax.Program:
     """The program that a text holds; ``CompileError`` carries every syntax error of the text.
+
+    With ``bindings``, the values of free names, it also carries what is wrong with the meaning of
+    the kernels that no syntax error touches.
 
     The grammar is read at the first call and kept for the process: about 0.15 s, or 0.02 s where
     its tables are in the cache folder already.
@@ -31,12 +34,32 @@ def parse(source: Source) -> syntax.Program:
     try:
         parts = cast("tuple[object, ...]", cast(Any, parser).parse(text))
     except UnexpectedInput:
-        from wia_compiler.frontend.recovery import diagnose
-
-        raise CompileError(diagnose(parser, source, text)) from None
+        raise CompileError(_faults(source, text, bindings)) from None
     if not parts:
         raise CompileError([_no_kernel(source)])
     return _program(source, parts)
+
+
+def parse_text(source: Source, text: str) -> syntax.Program | None:
+    """The program of ``text``, which stands for the source's; ``None`` where it has errors."""
+    from lark.exceptions import UnexpectedInput
+
+    try:
+        parts = cast("tuple[object, ...]", cast(Any, _parser()).parse(text))
+    except UnexpectedInput:
+        return None
+    return _program(source, parts)
+
+
+def _faults(source: Source, text: str, bindings: Mapping[str, object] | None) -> list[Diagnostic]:
+    from wia_compiler.frontend.recovery import diagnose
+    from wia_compiler.frontend.unaffected import faults_of_the_rest
+
+    found = diagnose(_parser(), source, text)
+    if bindings is not None:
+        found += faults_of_the_rest(source, text, found, bindings)
+        found.sort(key=lambda each: each.span or ())
+    return found
 
 
 def _program(source: Source, parts: Sequence[object]) -> syntax.Program:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import func
 
 from wia_compiler.frontend import syntax
@@ -10,10 +12,15 @@ from wia_compiler.frontend.functions import enter, finish
 from wia_compiler.frontend.scopes import names_set
 from wia_compiler.frontend.statements import import_statements, leave_with_outputs
 
+DEEPEST_BLOCK = 50
+"""Levels of blocks in blocks that a kernel may have; an ``else if`` is a level too."""
+
 
 def import_kernel(kernel: syntax.Kernel, body: Body) -> func.FuncOp | None:
     """The function of a kernel; ``None`` after its faults were reported."""
     faults = len(body.problems)
+    if _is_nested_too_deeply(kernel, body):
+        return None
     enter(body)
     reached = import_statements(kernel.body, body)
     if reached and any(p.role in ("output", "inout") for p in body.signature.parameters):
@@ -23,6 +30,27 @@ def import_kernel(kernel: syntax.Kernel, body: Body) -> func.FuncOp | None:
     if len(body.problems) > faults:
         return None
     return finish(body, kernel.span)
+
+
+def _is_nested_too_deeply(kernel: syntax.Kernel, body: Body) -> bool:
+    """Whether blocks stand in blocks beyond what is imported; reported where it begins."""
+    pending: list[tuple[Sequence[syntax.Statement], int]] = [(kernel.body, 0)]
+    while pending:
+        statements, depth = pending.pop()
+        for statement in statements:
+            if not isinstance(statement, syntax.If | syntax.For | syntax.While):
+                continue
+            if depth == DEEPEST_BLOCK:
+                body.report(
+                    f"blocks are nested deeper than {DEEPEST_BLOCK} levels",
+                    statement.keyword,
+                    "make a kernel of its own of the inner ones and call it",
+                )
+                return True
+            pending.append((statement.body, depth + 1))
+            if isinstance(statement, syntax.If):
+                pending.append((statement.otherwise, depth + 1))
+    return False
 
 
 def _report_no_return(kernel: syntax.Kernel, body: Body) -> None:

@@ -9,10 +9,10 @@ instead, so that nothing is skipped.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from typing import Any, cast
 
-from lark import Lark, Token, Tree
+from lark import Lark, Token
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 from lark.parsers.lalr_analysis import Shift
 
@@ -20,6 +20,7 @@ from wia_compiler.base.errors import Diagnostic
 from wia_compiler.base.source import Source
 from wia_compiler.frontend.syntax_errors import describe
 from wia_compiler.frontend.syntax_fault import HEAD, Fault, place
+from wia_compiler.frontend.tree_parts import last_of
 
 MOST_ERRORS = 20
 """Errors that are reported of one text; more would hide the first ones."""
@@ -99,7 +100,7 @@ class _Recovery:
             found = str(token)
         else:
             found = match.group() if match is not None else self.text[start : start + 1]
-        previous = next((last for each in reversed(self._values) for last in _last(each)), None)
+        previous = next((last for each in reversed(self._values) for last in last_of(each)), None)
         return Fault(
             self.source,
             start,
@@ -285,16 +286,6 @@ class _Recovery:
         """Whether slashes are an operator: a value stands before them on the line."""
         before = self.text[self.text.rfind("\n", 0, at) + 1 : at].rstrip()[-1:]
         return before not in _NO_VALUE and self.floordiv.match(self.text, at) is not None
-
-
-def _last(value: Any) -> Sequence[Any]:
-    """The last node or token of what stands on the stack: lark makes trees of ``statement*``."""
-    while isinstance(value, Tree | tuple):
-        parts = cast("Sequence[Any]", value if isinstance(value, tuple) else value.children)
-        if not parts:
-            return []
-        value = parts[-1]
-    return [value]
 
 
 def _token_of(error: UnexpectedInput) -> Token | None:

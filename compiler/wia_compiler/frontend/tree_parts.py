@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from lark import Token
+from lark import Token, Tree
 
 from wia_compiler.base.source import Span
 from wia_compiler.frontend import syntax
@@ -48,3 +48,13 @@ def cover(parts: list[Any]) -> Span:
 def nodes(parts: list[Any]) -> tuple[Any, ...]:
     """The children of a rule that are not tokens."""
     return tuple(part for part in parts if not isinstance(part, Token))
+
+
+def last_of(value: Any) -> list[Any]:
+    """The last node or token of what stands on the stack: lark makes trees of ``statement*``."""
+    while isinstance(value, Tree | tuple):
+        children = cast(Any, value).children if isinstance(value, Tree) else cast(Any, value)
+        if not children:
+            return []
+        value = children[-1]
+    return [value]
