@@ -86,9 +86,12 @@ _OTHERS = frozenset(
     ("abs", "min", "max", "fmin", "fmax", "fminf", "fmaxf", "pow", "powf", "fmod", "fmodf", "isnan")
 )
 
+FUNCTION_NAMES = frozenset((*_UNARY, *_OTHERS))
+"""The functions of the standard headers that are known; those of ``_UNARY`` also with ``f``."""
+
 
 def _is_library(name: str) -> bool:
-    return name in _OTHERS or name in _UNARY or name.removesuffix("f") in _UNARY
+    return name in FUNCTION_NAMES or name.removesuffix("f") in _UNARY
 
 
 def _library(name: str, node: Node, values: list[Typed], context: Context) -> Typed | None:

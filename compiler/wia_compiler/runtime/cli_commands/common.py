@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from wia_compiler.runtime.build import Build
     from wia_compiler.runtime.kernel import Kernel
 
+CPP_SUFFIXES = frozenset((".c", ".cc", ".cpp", ".cxx", ".h", ".hpp"))
+
 # File name suffixes by the language of a stage's text.
 SUFFIXES = {
     "wia": ".wia",
@@ -31,7 +33,9 @@ SUFFIXES = {
 
 def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
     """The options that choose a kernel, its arguments and its target."""
-    parser.add_argument("file", metavar="FILE", help="program text (.wia); - reads standard input")
+    parser.add_argument(
+        "file", metavar="FILE", help="program text (.wia, .cpp); - reads standard input"
+    )
     parser.add_argument("--kernel", "-k", metavar="NAME", help="kernel (default: the only one)")
     parser.add_argument(
         "--args",
@@ -40,6 +44,20 @@ def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help='arrays and scalars: "A=f32[1024,512], alpha=2.0"',
     )
+    parser.add_argument(
+        "--language",
+        "-l",
+        metavar="LANGUAGE",
+        help="wia or c++ (default: by the file's name, else wia)",
+    )
+    parser.add_argument(
+        "--debug", action="store_true", help="check every index of loops while they run"
+    )
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="compare every stage with the kernel as written; name the first that differs",
+    )
     parser.add_argument("--target", "-t", metavar="TARGET", help="see wia targets (default: cpu)")
 
 
@@ -47,7 +65,8 @@ def read_kernel(options: argparse.Namespace) -> Kernel:
     """The kernel that the options name, bound to their target."""
     from wia_compiler.runtime.program import compile
 
-    program = compile(read_source(options.file))
+    language = options.language or language_of(options.file)
+    program = compile(read_source(options.file), language=language)
     name: str | None = options.kernel
     if name is None and len(program) == 1:
         (name,) = program
@@ -59,7 +78,12 @@ def read_kernel(options: argparse.Namespace) -> Kernel:
     if name not in program:
         raise ArgumentError(f"no kernel {name!r} in {options.file}: {', '.join(program)}")
     kernel = program[name]
-    return kernel if options.target is None else kernel.to(options.target)
+    return kernel.to(options.target, debug=options.debug, verify=options.verify)
+
+
+def language_of(file: str) -> str:
+    """The language that the name of a file says."""
+    return "c++" if Path(file).suffix in CPP_SUFFIXES else "wia"
 
 
 def read_source(file: str) -> Source:

@@ -22,7 +22,8 @@ HELP = "run a kernel on random inputs and compare the result with the reference"
 EXAMPLES = """\
   wia run mm.wia --args "A=f32[1024,512], B=f32[512,256]"
   wia run saxpy.wia --args "x=f32[1000], y=f32[1000], alpha=2.0" --seed 7
-  wia run mm.wia --args "A=f32[200,300], B=f32[300,100]" --target tpu"""
+  wia run mm.wia --args "A=f32[200,300], B=f32[300,100]" --target tpu
+  wia run tiled.cpp --args "A=f32[65,33], B=f32[33,70]" --debug"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
