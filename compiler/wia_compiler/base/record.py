@@ -22,9 +22,10 @@ class OpRow:
     ``parent`` is the id of the op whose region holds it (``None`` at the top of the kernel).
     ``line`` is the line of the stage's text on which the op is printed (from 1; 0: not printed).
     ``name`` is the op's full name (``wia.conv2d``) and ``label`` what a graph shows (``conv2d``).
-    ``block`` names the block that holds it in a function of several (``head``, else empty);
-    ``successors`` the blocks that a branch leads to, where its condition is true first. An argument
-    of such a block is a row too (``block.argument``): its operands are what branches pass for it.
+    ``names`` are what the text calls its results. ``block`` names the block that holds it in a
+    function of several (``head``, else empty); ``successors`` the blocks that a branch leads to,
+    where its condition is true first. An argument of such a block is a row too
+    (``block.argument``): its operands are what branches pass for it.
     """
 
     id: str
@@ -41,6 +42,7 @@ class OpRow:
     size_bytes: int = 0
     block: str = ""
     successors: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ def _op_row(data: dict[str, Any]) -> OpRow:
         operands=tuple(data.pop("operands")),
         origins=tuple(data.pop("origins")),
         successors=tuple(data.pop("successors", ())),
+        names=tuple(data.pop("names", ())),
         **data,
     )
 

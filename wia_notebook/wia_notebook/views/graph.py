@@ -9,7 +9,7 @@ from wia_compiler.base.record import Decision, OpRow, Stage
 
 from wia_notebook.views import units
 from wia_notebook.views.graph_model import Chip, Cluster, Edge, Graph, Node, op_id
-from wia_notebook.views.graph_shape import CONTAINERS, HIDDEN, Shape
+from wia_notebook.views.graph_shape import CONTAINERS, CONTROL, HIDDEN, Shape
 
 MAX_NODES = 300
 """Above this many ops a picture says less than a table: ``summary_rows`` takes over."""
@@ -24,15 +24,15 @@ def has_data_flow(stage: Stage) -> bool:
 
 
 def op_rows(stage: Stage) -> list[OpRow]:
-    """The rows that stand for work: no functions, declarations, yields or constants."""
-    skipped = (*CONTAINERS, *HIDDEN, "func.return", "wia.constant")
+    """The rows that stand for work: no functions, declarations, yields, branches or constants."""
+    skipped = (*CONTAINERS, *HIDDEN, *CONTROL, "wia.constant")
     return [row for row in stage.ops if row.name not in skipped]
 
 
 def launches(stage: Stage) -> int:
-    """How many kernels the stage would launch: top-level ops and groups, constants apart."""
+    """How many kernels the stage would launch, each once: top-level ops and groups."""
     top = Shape(stage).top
-    return sum(1 for row in top if row.name not in ("wia.constant", "func.return"))
+    return sum(1 for row in top if row.name not in ("wia.constant", *CONTROL))
 
 
 def graph_of(
@@ -57,12 +57,12 @@ def graph_of(
         if row.name == "func.return":
             continue
         if not members:
-            nodes.append(_op_node(row))
+            nodes.append(op_node(row))
         elif collapse:
-            nodes.append(_group_node(row, members, (saved or {}).get(row.id, "")))
+            nodes.append(group_node(row, members, (saved or {}).get(row.id, "")))
             home.update({member.id: row.id for member in shape.inside(row.id)})
         else:
-            nodes.extend(_op_node(member) for member in members)
+            nodes.extend(op_node(member) for member in members)
             clusters.append(
                 Cluster(row.id, _group_title(row), tuple(member.id for member in members))
             )
@@ -184,7 +184,8 @@ def _with_constants(cluster: Cluster, edges: Sequence[Edge], constants: Containe
     return dataclasses.replace(cluster, members=tuple(dict.fromkeys((*members, *read))))
 
 
-def _op_node(row: OpRow) -> Node:
+def op_node(row: OpRow) -> Node:
+    """The box of an op, or the pill of a constant."""
     if row.name == "wia.constant":
         return Node(
             row.id, "constant", row.label, family=row.family, tooltip=f"constant {row.label}"
@@ -197,7 +198,8 @@ def _op_node(row: OpRow) -> Node:
     return Node(row.id, "op", row.label, subtitle, row.family, tooltip=tooltip + _lines(row, ", "))
 
 
-def _group_node(row: OpRow, members: Sequence[OpRow], saved: str) -> Node:
+def group_node(row: OpRow, members: Sequence[OpRow], saved: str) -> Node:
+    """The box of a fused group, with a chip for each member."""
     chips = tuple(Chip(member.id, member.label, member.family) for member in members)
     subtitle = _lines(row, "").lstrip() + (
         f" · {units.scaled(row.flops, 'FLOP')}" if row.flops else ""

@@ -17,6 +17,7 @@ from typing import Any
 
 from wia_compiler.base.settings import Settings
 
+from wia_notebook.views.graph_block_layout import block_layout
 from wia_notebook.views.graph_geometry import Box, Layout, Point, Route
 from wia_notebook.views.graph_layout import layered_layout
 from wia_notebook.views.graph_measure import label_size, node_size
@@ -26,7 +27,8 @@ TIMEOUT_S = 5
 MAX_ENGINE_NODES = 60
 """Larger graphs go to the built-in layout: 5 ms for 85 nodes, where Graphviz takes 0.2 s.
 
-So do graphs with several frames, which dot sets side by side with lines running upwards.
+So do graphs with several frames, which dot sets side by side with lines running upwards, and those
+of kernels that branch, whose lines end at frames.
 """
 
 
@@ -53,7 +55,11 @@ def find_engine() -> str:
 def place(graphs: Sequence[Graph], *, engine: str | None = None) -> list[Layout]:
     """A layout for each graph; an engine that fails or is slow gives way to the built-in one."""
     engine = engine or find_engine()
-    small = [g for g in graphs if len(g.nodes) <= MAX_ENGINE_NODES and len(g.clusters) <= 1]
+    small = [
+        g
+        for g in graphs
+        if len(g.nodes) <= MAX_ENGINE_NODES and len(g.clusters) <= 1 and not g.has_blocks
+    ]
     placed: dict[Graph, Layout] = {}
     if engine != "builtin" and small:
         try:
@@ -68,15 +74,20 @@ def place(graphs: Sequence[Graph], *, engine: str | None = None) -> list[Layout]
             subprocess.SubprocessError,
         ):
             placed = {}
-    return [placed[graph] if graph in placed else layered_layout(graph) for graph in graphs]
+    return [placed[graph] if graph in placed else _built_in(graph) for graph in graphs]
+
+
+def _built_in(graph: Graph) -> Layout:
+    return block_layout(graph) if graph.has_blocks else layered_layout(graph)
 
 
 def dot_text(graph: Graph, name: str = "kernel") -> str:
     """The graph as DOT, with the sizes our drawing needs; labels are quoted, nothing is a link."""
     names = {node.id: f"n{index}" for index, node in enumerate(graph.nodes)}
+    compound = "compound=true " if graph.has_blocks else ""
     lines = [
         f"digraph {_quoted(name)} {{",
-        "  graph [rankdir=TB nodesep=0.36 ranksep=0.34 pad=0.1];",
+        f"  graph [{compound}rankdir=TB nodesep=0.36 ranksep=0.34 pad=0.1];",
         "  node [shape=box fixedsize=true];",
         "  edge [fontsize=10];",
     ]
@@ -88,16 +99,32 @@ def dot_text(graph: Graph, name: str = "kernel") -> str:
         lines.append(f"  subgraph cluster_{index} {{")
         lines.append(f"    label={_quoted(cluster.label)}; labeljust=l; margin=14; fontsize=10;")
         lines += [f"    {_node(names[n.id], n)}" for n in graph.nodes if home.get(n.id) is cluster]
+        if not cluster.members:
+            lines.append(f'    empty_{index} [label="" style=invis width=0.1 height=0.1];')
         lines.append("  }")
-    for edge in graph.edges:
-        label = f" [label={_room(edge)}]" if edge.refused or edge.label else ""
-        lines.append(f"  {names[edge.source]} -> {names[edge.target]}{label};")
+    lines += [_edge(edge, graph, names) for edge in graph.edges]
     return "\n".join([*lines, "}"]) + "\n"
 
 
 def _node(name: str, node: Node) -> str:
     width, height = node_size(node)
     return f"{name} [label={_quoted(node.title)} width={width / 72:.3f} height={height / 72:.3f}];"
+
+
+def _edge(edge: Edge, graph: Graph, names: Mapping[str, str]) -> str:
+    """An edge; where one end is a frame, it goes by a node inside and is cut at the frame."""
+    settings = [f"label={_room(edge)}"] if edge.refused or edge.label else []
+    ends: list[str] = []
+    for word, id, place in (("ltail", edge.source, -1), ("lhead", edge.target, 0)):
+        if id in names:
+            ends.append(names[id])
+            continue
+        number = next(n for n, cluster in enumerate(graph.clusters) if cluster.id == id)
+        members = graph.clusters[number].members
+        ends.append(names[members[place]] if members else f"empty_{number}")
+        settings.append(f"{word}=cluster_{number}")
+    listed = f" [{' '.join(settings)}]" if settings else ""
+    return f"  {ends[0]} -> {ends[1]}{listed};"
 
 
 def _room(edge: Edge) -> str:

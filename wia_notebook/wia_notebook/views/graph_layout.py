@@ -32,7 +32,7 @@ def layered_layout(graph: Graph) -> Layout:
     sizes = {node.id: node_size(node) for node in graph.nodes if node.id not in home}
     for id, placed in inner.items():
         sizes[id] = (placed.width + 2 * FRAME_SIDE, placed.height + 2 * FRAME_TOP)
-    pairs = _unique(
+    pairs = unique(
         (home.get(e.source, e.source), home.get(e.target, e.target)) for e in graph.edges
     )
     outer = place(outer_ids, sizes, pairs)
@@ -51,7 +51,7 @@ def layered_layout(graph: Graph) -> Layout:
 def _place_cluster(graph: Graph, cluster: Cluster) -> Placed:
     members = set(cluster.members)
     nodes = {node.id: node for node in graph.nodes if node.id in members}
-    pairs = _unique(
+    pairs = unique(
         (e.source, e.target) for e in graph.edges if e.source in members and e.target in members
     )
     return place(list(nodes), {id: node_size(node) for id, node in nodes.items()}, pairs)
@@ -79,6 +79,13 @@ def _route(
     first = inner[target_home].rank[edge.target] == 0 if target_home is not None else True
     if target_home is not None and target_home != source_home and not first:
         return Route(edge, *_side_entry(edge, tail, via, end, frames[target_home]))
+    return node_route(edge, start, via, end)
+
+
+def node_route(edge: Edge, start: Box, via: Sequence[Point], end: Box) -> Route:
+    """A line from a box down to another, through the points that keep it clear of those between."""
+    towards = via[0] if via else end.centre
+    tail = Point(start.centre.x + _lean(start, towards) * start.width, start.y + start.height)
     came_from = via[-1] if via else tail
     points = smooth([tail, *via, Point(end.centre.x + _lean(end, came_from) * end.width, end.y)])
     return Route(edge, points, label_place(points, edge))
@@ -104,5 +111,6 @@ def _side_entry(
     return tuple(points), label_place(points, edge)
 
 
-def _unique(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+def unique(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The pairs, each once, without those that lead from a node to itself."""
     return [pair for pair in dict.fromkeys(pairs) if pair[0] != pair[1]]

@@ -33,22 +33,29 @@ class Node:
 
 @dataclass(frozen=True)
 class Edge:
-    """A value from one node to another; ``refused`` is why a fusion along it was not done."""
+    """A value from one node to another; ``refused`` is why a fusion along it was not done.
+
+    A ``branch`` leads from a node or a frame to the frame of the block that follows.
+    """
 
     source: str
     target: str
     label: str = ""
     refused: str = ""
+    branch: bool = False
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A frame around ops that share a kernel (``planned``: will share one after the pass)."""
+    """A frame around ops that share a kernel (``planned``: will share one after the pass), or
+    around those of a ``block`` of a kernel that branches.
+    """
 
     id: str
     label: str
     members: tuple[str, ...]
     planned: bool = False
+    block: bool = False
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,11 @@ class Graph:
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
     clusters: tuple[Cluster, ...] = ()
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether it is one of a kernel that branches."""
+        return any(cluster.block for cluster in self.clusters)
 
     def node(self, id: str) -> Node:
         """The node of that id."""

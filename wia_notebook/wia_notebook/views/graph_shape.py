@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from wia_compiler.base.record import OpRow, Stage
 
-HIDDEN = ("wia.declare", "wia.yield", "tile.yield", "scf.yield")
+HIDDEN = ("wia.declare", "wia.condition", "wia.yield", "tile.yield", "scf.yield")
+CONTROL = ("cf.br", "cf.cond_br", "block.argument", "func.return")
+"""Rows that say where control goes and what it takes along; they compute nothing."""
 CONTAINERS = ("func.func", "builtin.module", "gpu.func", "gpu.module")
 
 
@@ -46,7 +48,7 @@ class Shape:
         row = self.rows.get(id)
         if row is None:
             return (id,)
-        if row.name == "wia.declare":
+        if row.name in ("wia.declare", "wia.condition"):
             return tuple(p for operand in row.operands for p in self.producers(operand))
         members = self.members(id)
         read = {operand for member in members for operand in member.operands}

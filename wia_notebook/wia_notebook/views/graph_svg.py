@@ -41,7 +41,12 @@ CSS = (
     ".wia-graph .refused .why{fill:var(--wia-bad);font-size:10px}"
     ".wia-graph .frame rect{fill:var(--wia-fusion-bg);stroke:var(--wia-fusion);stroke-width:1.2}"
     ".wia-graph .planned rect{stroke-dasharray:5 4}"
+    ".wia-graph .block rect{fill:var(--wia-panel);stroke:var(--wia-line);stroke-width:1.2}"
+    ".wia-graph .branch path{stroke:var(--wia-loop);stroke-width:1.8}"
+    ".wia-graph .branch .head{fill:var(--wia-loop)}"
+    ".wia-graph .branch text{fill:var(--wia-loop);font-size:10.5px;font-weight:600}"
     ".wia-graph .legend{fill:var(--wia-fusion);stroke-width:5px}"
+    ".wia-graph .legend.name{fill:var(--wia-loop);font-weight:600;stroke:none}"
     f"{_FAMILY_CSS}"
 )
 
@@ -70,9 +75,11 @@ def standalone(svg: str) -> str:
 def description(graph: Graph) -> str:
     """The graph in words, for those who do not see it."""
     titles = {node.id: node.title for node in graph.nodes}
+    titles |= {cluster.id: cluster.label for cluster in graph.clusters}
     reads: dict[str, list[str]] = {}
     for edge in graph.edges:
-        reads.setdefault(edge.target, []).append(titles[edge.source])
+        if not edge.branch:
+            reads.setdefault(edge.target, []).append(titles[edge.source])
     lines: list[str] = []
     for node in graph.nodes:
         if node.kind == "argument":
@@ -84,19 +91,28 @@ def description(graph: Graph) -> str:
         for e in graph.edges
         if e.refused
     ]
-    return "; ".join((*lines, *refusals))
+    home = {member: each.label for each in graph.clusters for member in each.members}
+    ways = [
+        f"{home.get(e.source, titles[e.source])} goes to {titles[e.target]}"
+        + (f" where its condition is {e.label}" if e.label else "")
+        for e in graph.edges
+        if e.branch
+    ]
+    return "; ".join((*lines, *refusals, *ways))
 
 
 def _frame(cluster: Cluster, box: Box) -> str:
-    kind = "frame planned" if cluster.planned else "frame"
-    op = "" if cluster.planned else f' data-op="{escape(cluster.id, quote=True)}"'
+    kind = "frame" + " planned" * cluster.planned + " block" * cluster.block
+    is_op = not cluster.planned and not cluster.block
+    op = f' data-op="{escape(cluster.id, quote=True)}"' if is_op else ""
     return f'<g class="{kind}"{op}>{_rect(box, 14)}</g>'
 
 
 def _frame_label(cluster: Cluster, box: Box) -> str:
     """A frame's name, set into its upper edge."""
-    x, y = box.x + 14, box.y + 3.5
-    return f'<text class="legend" x="{x:.1f}" y="{y:.1f}">{escape(cluster.label)}</text>'
+    x, y = box.x + 14, box.y + (15.5 if cluster.block else 3.5)
+    name = " name" * cluster.block
+    return f'<text class="legend{name}" x="{x:.1f}" y="{y:.1f}">{escape(cluster.label)}</text>'
 
 
 def _edge(route: Route) -> str:
@@ -104,11 +120,8 @@ def _edge(route: Route) -> str:
     path = f"M{points[0].x:.1f} {points[0].y:.1f}C" + " ".join(
         f"{p.x:.1f} {p.y:.1f}" for p in points[1:]
     )
-    refused = route.edge.refused
-    return (
-        f'<g class="edge{" refused" if refused else ""}"><path d="{path}"/>{_head(route)}'
-        f"{_label(route)}</g>"
-    )
+    kind = "edge" + " refused" * bool(route.edge.refused) + " branch" * route.edge.branch
+    return f'<g class="{kind}"><path d="{path}"/>{_head(route)}{_label(route)}</g>'
 
 
 def _label(route: Route) -> str:

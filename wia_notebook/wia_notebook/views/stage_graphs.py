@@ -9,6 +9,7 @@ from wia_compiler.base.record import Stage, Trace
 
 from wia_notebook.views import graph as graphs
 from wia_notebook.views import graph_engine, graph_svg, units
+from wia_notebook.views.graph_blocks import block_graph, has_blocks
 from wia_notebook.views.graph_collapse import collapsed
 from wia_notebook.views.graph_geometry import Layout
 from wia_notebook.views.graph_model import Graph
@@ -80,6 +81,9 @@ def groups_of(stage: Stage) -> set[str]:
 def _graphs(
     before: Stage | None, stage: Stage, outputs: Sequence[str]
 ) -> tuple[Graph, Graph | None]:
+    if has_blocks(stage):
+        saved = {} if before is None else graphs.savings(before, stage)
+        return block_graph(stage, names=outputs, saved=saved), None
     fuses = (
         before is not None
         and stage.changed

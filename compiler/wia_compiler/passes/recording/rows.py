@@ -105,6 +105,7 @@ class _Describer:
             size_bytes=sum(self.types.size_bytes(result.type) for result in op.results),
             block=self._block(op.parent),
             successors=tuple(self.printed.names_of_blocks[each] for each in op.successors),
+            names=tuple(result.name_hint for result in op.results if result.name_hint),
         )
 
     def _argument(self, argument: BlockArgument, parent: str | None) -> OpRow:
