@@ -88,12 +88,36 @@ def test_a_prologue_of_a_contraction_says_how_often_it_would_be_computed(m: int,
     assert decisions[0].reason == expected
 
 
-def test_a_prologue_that_is_read_once_is_refused_too() -> None:
-    def body(b: Builder, x: SSAValue, v: SSAValue) -> SSAValue:
-        return b.op("matmul", b.op("relu", x), v)
+def prologue_of_a_vector(b: Builder, x: SSAValue, v: SSAValue) -> SSAValue:
+    return b.op("matmul", b.op("relu", x), v)
+
+
+@pytest.mark.parametrize(
+    ("x", "v"), [("4x8xf32", "8xf32"), ("127x17xf16", "17xf16"), ("3x5x7xi32", "7xi32")]
+)
+def test_a_prologue_that_is_read_once_is_computed_on_the_way(x: str, v: str) -> None:
+    module, decisions = fuse(prologue_of_a_vector, x=x, v=v)
+    assert kernels(module) == ["fused_relu_matmul"]
+    assert decisions[0].taken
+
+
+def test_a_prologue_that_is_read_once_needs_a_target_that_folds_products() -> None:
+    systolic = TargetFacts("s", 64, 0.1, launch_cost_bytes=100_000, folds_products=False)
+    module, decisions = fuse(prologue_of_a_vector, systolic, x="4x8xf32", v="8xf32")
+    assert kernels(module) == []
+    assert decisions[0].reason.startswith("matmul reads its operands from memory")
+
+
+def test_a_prologue_that_is_a_result_too_is_not_written_by_the_product() -> None:
+    def body(b: Builder, x: SSAValue, v: SSAValue) -> list[SSAValue]:
+        r = b.op("relu", x, hint="r")
+        return [b.op("matmul", r, v), r]
 
     _, decisions = fuse(body, x="4x8xf32", v="8xf32")
-    assert decisions[0].reason.startswith("matmul reads its operands from memory")
+    assert (
+        decisions[0].reason
+        == "relu is the result r too, which the nest does not write at its points"
+    )
 
 
 def test_one_contraction_a_kernel() -> None:

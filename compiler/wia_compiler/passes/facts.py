@@ -16,6 +16,8 @@ class TargetFacts:
     ``vector_bytes`` is the width of one vector register (4 where there are none).
     ``parallel_rows`` is how many rows it takes to keep all processors busy when each folds one
     row at a time (a GPU's multiprocessors).
+    ``folds_products`` says that products of values computed on the way can be folded as rows are;
+    a systolic array multiplies what lies in memory.
     ``keeps_tiles`` says that one nest may keep tiles of several arrays in near memory over a loop
     and work on them with leaves of its choice (attention); without it such ops are split.
     """
@@ -26,4 +28,5 @@ class TargetFacts:
     launch_cost_bytes: int
     vector_bytes: int = 4
     parallel_rows: int = 1
+    folds_products: bool = True
     keeps_tiles: bool = False

@@ -64,6 +64,7 @@ class TpuTarget:
             bytes_per_flop=machine.hbm_bandwidth / machine.peak_flops,
             launch_cost_bytes=fill_cycles * machine.hbm_bytes_per_cycle,
             vector_bytes=4 * machine.columns,
+            folds_products=False,
         )
 
     @property

@@ -190,6 +190,7 @@ class Grouping:
                 number, copy = self.order[op]
                 copies = sum(1 for place in self.order.values() if place[0] == number)
                 self.order[each] = (number, copy + copies)
+                self.context.ids[id(each)] = self.context.id_of(op)
             self._join(group, each, place)
         return True
 

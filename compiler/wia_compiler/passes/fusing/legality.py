@@ -1,8 +1,9 @@
 """Whether a producer may join a kernel, apart from what it costs; the reason where it may not.
 
 A kernel holds elementwise and movement ops, and either reductions that all fold the same axes of
-one domain, or one contraction with elementwise ops after it. Nothing is computed twice, but for a
-single value, which does not change from point to point and is computed ahead of the loops.
+one domain, or one contraction with elementwise ops after it, and before it where it reads each
+element once. Nothing is computed twice, but for a single value, which does not change from point to
+point and is computed ahead of the loops.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def place_in(group: Group, op: TensorOp, facts: TargetFacts) -> Place | Refusal:
             return Refusal(f"{own} has nests of its own", f"{own} could share a nest")
     feeding = [user for user in users_of(op) if group.feeds_contraction(user)]
     if feeding and role != "movement":
-        return _feeds_contraction(group, op)
+        return _feeds_contraction(group, op, facts)
     if feeding and len(feeding) == len([user for user in users_of(op) if user in group.members]):
         return ()
     place = group.demanded(op)
@@ -81,7 +82,7 @@ def writable(group: Group, op: TensorOp, place: Place, needed_by: str) -> Refusa
             possible = role == "rows" or _follows_rows(group, op)
             possible = possible or (at_home and _is_folded(group, op))
         case "contraction":
-            possible = not group.feeds_contraction(op)
+            possible = not any(group.feeds_contraction(user) for user in users_of(op))
         case _:
             possible = at_home or role in ("rows", "contraction")
     if role != "movement" and possible:
@@ -131,7 +132,8 @@ def _is_folded(group: Group, op: TensorOp) -> bool:
     return False
 
 
-def _feeds_contraction(group: Group, op: TensorOp) -> Refusal:
+def _feeds_contraction(group: Group, op: TensorOp, facts: TargetFacts) -> Place | Refusal:
+    """A product of a matrix and a vector reads the matrix once: it may be computed on the way."""
     contraction, name = group.contraction, op.declaration.name
     if contraction is None:
         raise ValueError("only a kernel with a contraction has operands of one")
@@ -140,16 +142,18 @@ def _feeds_contraction(group: Group, op: TensorOp) -> Refusal:
         return _two_contractions(op, contraction)
     times = _reads(contraction) // max(op.result_spec.num_elements, 1)
     numbers: dict[str, int | str] = {"times_computed": times}
-    if times <= 1:
+    if times > 1:
+        whole = "the rows" if role_of(op) == "rows" else "each element"
         return Refusal(
-            f"{target} reads its operands from memory, not from values computed on the way",
-            f"{target} were written as a reduction of products",
+            f"{whole} of {name} would be computed {times} times, as often as {target} reads them",
+            f"{target} read each element of {name} once, not {times} times",
             numbers,
         )
-    whole = "the rows" if role_of(op) == "rows" else "each element"
+    if role_of(op) == "elementwise" and target == "matmul" and facts.folds_products:
+        return ()
     return Refusal(
-        f"{whole} of {name} would be computed {times} times, as often as {target} reads them",
-        f"{target} read each element of {name} once, not {times} times",
+        f"{target} reads its operands from memory, not from values computed on the way",
+        f"{target} were written as a reduction of products",
         numbers,
     )
 

@@ -87,8 +87,11 @@ def _fold_leaf(nest: AnchoredNest, op: TensorOp, domain: Domain, register: Regis
     if domain.padded:
         _pad(reading.inputs, op, domain)
     body = reading.body
+    kind = domain.kind
     if not all(isinstance(value, BlockArgument) for value in reading.roots):
-        raise NotOneNest("a contraction reads arrays, not values computed on the way")
+        if kind != "contract" or kind_of(op) != "matmul":
+            raise NotOneNest("a convolution reads arrays, not values computed on the way")
+        kind = "reduce"  # a sum of products, as any other fold of values computed on the way
     reading.at(op)
     wide = accumulator_of(op)
     dtype = spec_of(op.arguments[0].type).dtype
@@ -104,7 +107,7 @@ def _fold_leaf(nest: AnchoredNest, op: TensorOp, domain: Domain, register: Regis
         total = body.add(arith.AddiOp(held, body.add(arith.MuliOp(a, b))))
     inner = tuple(n for n, axis in enumerate(domain.axes) if axis.role == "inner")
     return LeafPlan(
-        domain.kind,
+        kind,
         inner,
         inner,
         reading.inputs,
