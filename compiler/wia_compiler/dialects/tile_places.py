@@ -47,7 +47,7 @@ class PositionsOp(IRDLOperation):
         super().__init__(result_types=[type])
 
     def verify_(self) -> None:
-        type = cast("MemRefType[Attribute]", self.memref.type)
+        type = self.memref.type
         if type.element_type != i64 or len(type.get_shape()) != 1:
             raise VerifyException("tile.positions is a memref of one axis of i64")
         if type.memory_space != StringAttr(POSITIONS):

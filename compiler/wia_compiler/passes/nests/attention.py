@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType, UnitAttr
-from xdsl.ir import Block, Region
+from xdsl.ir import Block, Region, SSAValue
 
 from wia_compiler.dialects.location import merge_locations
 from wia_compiler.dialects.tile_places import PositionsOp
@@ -58,7 +58,7 @@ class AttentionNest:
         """Loops over heads, then over blocks of queries: whole ones, and what is left."""
         writer = LeafWriter(block, merge_locations([self.op]))
         names = [*self.op.given, "result"]
-        memory = dict(zip(names, block.args, strict=True))
+        memory: dict[str, SSAValue] = dict(zip(names, block.args, strict=True))
         shapes = {name: array.shape for name, array in zip(names, self.arrays, strict=True)}
         heads = Heads(self.op, memory, shapes, self.facts)
         if heads.causal:

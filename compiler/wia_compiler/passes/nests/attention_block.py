@@ -8,7 +8,7 @@ the block of queries, once, is turned.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.nests.body import Body
 from wia_compiler.passes.nests.casts import cast_scalar
-from wia_compiler.passes.nests.leaf_writer import LeafWriter, Place, Tile
+from wia_compiler.passes.nests.leaf_writer import LeafWriter, Place, Tile, shape_of
 
 QUERY_ROWS = 32
 """Queries of a block: each key and value is fetched from main memory once for so many rows."""
@@ -131,7 +131,7 @@ class QueryBlock:
         return cast_scalar(body, body.add(arith.DivfOp(total, divisor)), wide, self.heads.dtype)
 
     @contextmanager
-    def _where_seen(self, first_key: SSAValue | int) -> Iterator[None]:
+    def _where_seen(self, first_key: SSAValue | int) -> Generator[None]:
         """Leave out a block of keys that lie behind all of the block's queries."""
         if not self.heads.causal:
             yield
@@ -160,7 +160,7 @@ class QueryBlock:
         """Copy a block of an operand, widened, into a tile; what is left of the tile is 0."""
         heads, writer = self.heads, self.writer
         first = self.first if name == "query" else self.key_first
-        if tuple(axes.values()) != tuple(buffer.type.get_shape()):  # pyright: ignore
+        if tuple(axes.values()) != shape_of(buffer):
             writer.fill(buffer, 0, heads.wide)
         row, column = own
         writer.leaf(
@@ -168,8 +168,11 @@ class QueryBlock:
             axes,
             [Tile(heads.memory[name], heads.place(name, f"{first} + {row}", column))],
             Tile(buffer, place),
-            lambda body, x: cast_scalar(body, x, heads.dtype, heads.wide),
+            self._widened,
         )
+
+    def _widened(self, body: Body, x: SSAValue) -> SSAValue:
+        return cast_scalar(body, x, self.heads.dtype, self.heads.wide)
 
     def _key_block(self, first: str, count: int) -> None:
         """The leaves of one block of keys."""
@@ -183,7 +186,7 @@ class QueryBlock:
             Tile(each, ("i",)) for each in (self.largest, self.larger, self.shrink, self.total)
         )
         scores = Tile(self.scores, ("j", "i"))
-        writer.leaf("map", rows, [largest], larger, lambda body, x: x)
+        writer.leaf("map", rows, [largest], larger, _same)
         axes = {"i": self.columns, "j": count}
         writer.leaf("reduce", axes, [scores], larger, _maximum, reduce=("j",))
         writer.leaf("map", rows, [largest, larger], shrink, self._power)
@@ -194,7 +197,7 @@ class QueryBlock:
         sums = Tile(self.sums, ("i", "v"))
         writer.leaf("map", tile, [sums, shrink], sums, _product)
         self._weigh(count)
-        writer.leaf("map", rows, [larger], largest, lambda body, x: x)
+        writer.leaf("map", rows, [larger], largest, _same)
 
     def _score(self, count: int) -> None:
         """Scores of a block: products of keys and queries, scaled and masked."""
@@ -267,6 +270,10 @@ def _round_up(count: int, step: int) -> int:
 
 def _added(writer: LeafWriter, op: arith.ConstantOp | arith.AddiOp | arith.CmpiOp) -> SSAValue:
     return writer.add(op).results[0]
+
+
+def _same(body: Body, x: SSAValue) -> SSAValue:
+    return x
 
 
 def _maximum(body: Body, x: SSAValue, held: SSAValue) -> SSAValue:

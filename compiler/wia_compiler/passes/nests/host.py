@@ -148,11 +148,12 @@ class HostLowering:
 
     def _movement(self, op: TensorOp, name: str) -> None:
         """A movement op alone is another view of the same memory, where strides can say so."""
-        source = op.arguments[0] if op.arguments else None
-        if source in self.numbers and kind_of(op) in MOVEMENT:
-            self.numbers[op.result] = self.numbers[source]
+        number = self.numbers.get(op.arguments[0]) if op.arguments else None
+        if number is not None and kind_of(op) in MOVEMENT:
+            self.numbers[op.result] = number
             return
-        moved = moved_view(op, self.arrays[source]) if source in self.arrays else None
+        source = self.arrays.get(op.arguments[0]) if op.arguments else None
+        moved = moved_view(op, source) if source is not None else None
         if moved is None:
             self._lone(op, name)
         else:

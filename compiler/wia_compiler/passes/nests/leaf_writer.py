@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import LocationAttr, MemRefType, StringAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from wia_compiler.base.dtypes import DType
@@ -45,7 +46,7 @@ class LeafWriter:
         return op
 
     @contextmanager
-    def loop(self, axis: str, extent: int, step: int = 1) -> Iterator[SSAValue]:
+    def loop(self, axis: str, extent: int, step: int = 1) -> Generator[SSAValue]:
         """A loop ``i.0`` whose variable is ``i0``; what is appended meanwhile stands in it."""
         loop = ForOp(axis, extent, step)
         self.add(loop)
@@ -109,20 +110,21 @@ class LeafWriter:
 
     def fill(self, memory: SSAValue, number: float, dtype: DType) -> None:
         """Append a leaf that writes a number to every element of a buffer."""
-        sizes = _shape(memory)
-        axes = {name: size for name, size in zip("ijkl", sizes, strict=False)}
-        place = tuple(axes)
-        self.leaf("map", axes, [], Tile(memory, place), lambda body: body.constant(number, dtype))
+        axes = dict(zip("ijkl", shape_of(memory), strict=False))
+
+        def compute(body: Body) -> SSAValue:
+            return body.constant(number, dtype)
+
+        self.leaf("map", axes, [], Tile(memory, tuple(axes)), compute)
 
 
-def _element(memory: SSAValue):
-    assert isinstance(memory.type, MemRefType)
-    return memory.type.element_type
+def shape_of(memory: SSAValue) -> tuple[int, ...]:
+    """The sizes of a memref."""
+    return tuple(cast("MemRefType[Attribute]", memory.type).get_shape())
 
 
-def _shape(memory: SSAValue) -> tuple[int, ...]:
-    assert isinstance(memory.type, MemRefType)
-    return tuple(memory.type.get_shape())
+def _element(memory: SSAValue) -> Attribute:
+    return cast("MemRefType[Attribute]", memory.type).element_type
 
 
 def _expression(each: AffineExpr | str | int, names: Mapping[str, AffineExpr]) -> AffineExpr:
