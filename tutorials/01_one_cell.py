@@ -83,26 +83,30 @@ for decision in build.stage("fusion").decisions:
     print("taken  " if decision.taken else "refused", decision.candidate, "—", decision.reason)
 
 # %% [markdown]
-# ## A change: ask for the value in between
+# ## A change: ask for more
 #
-# Now also return the value before `relu`. One more output, and the second decision changes:
-# the sum has to be written to memory anyway, so `relu` may not keep it to itself.
+# Now also return the value before `relu`, and the strongest direction at every pixel. The first
+# costs a write and no kernel: the sum is in registers anyway. The second is refused. `relu` is
+# computed once, as the convolution writes its result; a maximum over the eight directions would
+# have to wait for all of them.
 
 # %%
-# %%wia --run edges_and_sums(X, W, b)
-# kernel edges_and_sums(
+# %%wia --run edges_and_more(X, W, b)
+# kernel edges_and_more(
 #     input X: tensor,
 #     input W: tensor,
 #     input b: tensor,
 #     output S: tensor,
-#     output Y: tensor
+#     output Y: tensor,
+#     output strongest: tensor
 # ) {
 #     S = conv2d(X, W, padding=1) + b;
 #     Y = relu(S);
+#     strongest = reduce_max(Y, axis=1);
 # }
 
 # %%
-for decision in edges_and_sums.build(X, W, b).stage("fusion").decisions:
+for decision in edges_and_more.build(X, W, b).stage("fusion").decisions:
     print("taken  " if decision.taken else "refused", decision.candidate, "—", decision.reason)
 
 # %% [markdown]

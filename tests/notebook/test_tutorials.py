@@ -11,6 +11,19 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).resolve().parents[2]
 TUTORIALS = sorted((ROOT / "tutorials").glob("[0-9]*.ipynb"))
 
+SAID = {
+    "01_one_cell": ("taken", "refused"),
+    "02_your_own_kernels": (
+        "carries sum from one iteration to the next",
+        "index 8 lies outside 'A', which has size 8",
+        "index 9 lies outside 'B', which has size 8",
+        "pattern 'CancelLog' cannot be used",
+        "the results are those of the kernel as written",
+        "of the branches send a warp two ways",
+    ),
+}
+"""What each tutorial prints, beside its picture and its explorers."""
+
 
 def test_notebooks_are_written_from_their_scripts() -> None:
     done = subprocess.run(
@@ -34,5 +47,6 @@ def test_the_tutorial_runs(path: Path, tmp_path: Path, monkeypatch: pytest.Monke
     html = "".join(output.get("data", {}).get("text/html", "") for output in outputs)
     streams = "".join(output.get("text", "") for output in outputs)
     assert "fusion" in html, "the explorer's static twin shows the stages"
-    assert "taken" in streams and "refused" in streams, "both kinds of decision are printed"
+    for words in SAID[path.stem]:
+        assert words in streams
     assert any("image/png" in output.get("data", {}) for output in outputs), "the picture is drawn"
