@@ -10,6 +10,7 @@ from wia_notebook.views.graph_blocks import block_graph, frame_id, has_blocks
 from wia_notebook.views.graph_engine import dot_text, place
 from wia_notebook.views.graph_geometry import overlap
 from wia_notebook.views.graph_model import Graph
+from wia_notebook.views.nest_html import nest_of
 from wia_notebook.views.stage_graphs import pictures
 
 
@@ -144,3 +145,14 @@ def test_every_stage_of_a_real_kernel_is_drawn() -> None:
         assert stages.plan is None
         assert stages.graph.svg.startswith("<svg")
         assert "goes to" in stages.graph.svg
+
+
+def test_the_host_function_is_shown_block_by_block() -> None:
+    build = wia.compile(TEXT)["k"].build(np.ones((8, 8), np.float32), np.ones(8, np.float32))
+    (host, *_) = nest_of(build.stage("loops"))["boxes"]
+    notes = {box["label"]: box["note"] for box in host["children"]}
+    assert notes["^test"] == "then ^body if true, ^done if false"
+    assert notes["^done"] == "then returns"
+    assert [box["label"] for box in host["children"] if "^body" in box["label"]] == ["^body"]
+    body = next(box for box in host["children"] if box["label"] == "^body")
+    assert "k_matmul" in {box["label"] for box in body["children"]}

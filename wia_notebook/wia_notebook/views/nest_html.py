@@ -25,9 +25,12 @@ def nest_of(stage: Stage) -> dict[str, Any]:
 def _boxes(
     row: OpRow, children: dict[str | None, list[OpRow]], lines: list[str], budget: list[int]
 ) -> list[dict[str, Any]]:
-    inner = [
-        box for child in children.get(row.id, []) for box in _boxes(child, children, lines, budget)
-    ]
+    held = children.get(row.id, [])
+    blocks = list(dict.fromkeys(child.block for child in held))
+    if len(blocks) > 1:
+        inner = [_block(block, held, children, lines, budget) for block in blocks]
+    else:
+        inner = [box for child in held for box in _boxes(child, children, lines, budget)]
     if row.name == "builtin.module":
         return inner
     if row.name != "func.func" and not row.name.startswith(_SHOWN):
@@ -40,6 +43,31 @@ def _boxes(
     note = _note(row, lines[row.line - 1] if 0 < row.line <= len(lines) else "")
     box = {"id": row.id, "label": row.label, "family": row.family, "children": inner}
     return [box | {"note": note} if note else box]
+
+
+def _block(
+    block: str,
+    held: list[OpRow],
+    children: dict[str | None, list[OpRow]],
+    lines: list[str],
+    budget: list[int],
+) -> dict[str, Any]:
+    """A block of a function that branches; its branch stands for it."""
+    rows = [row for row in held if row.block == block]
+    inner = [box for row in rows for box in _boxes(row, children, lines, budget)]
+    last = rows[-1]
+    budget[0] -= 1
+    ways = [f"^{each}" for each in last.successors]
+    if last.name == "cf.cond_br":
+        ways = [f"{ways[0]} if true", f"{ways[1]} if false"]
+    note = f"then {', '.join(ways)}" if ways else "then returns"
+    return {
+        "id": last.id,
+        "label": f"^{block}",
+        "family": "loop",
+        "children": inner,
+        "note": note,
+    }
 
 
 def _note(row: OpRow, line: str) -> str:
