@@ -85,28 +85,25 @@ for decision in build.stage("fusion").decisions:
 # %% [markdown]
 # ## A change: ask for more
 #
-# Now also return the value before `relu`, and the strongest direction at every pixel. The first
-# costs a write and no kernel: the sum is in registers anyway. The second is refused. `relu` is
-# computed once, as the convolution writes its result; a maximum over the eight directions would
-# have to wait for all of them.
+# Now also return the strongest direction at every pixel. The new candidate is refused: `relu` is
+# computed once, as the convolution writes its result, and a maximum over the eight directions
+# would have to wait for all of them.
 
 # %%
-# %%wia --run edges_and_more(X, W, b)
-# kernel edges_and_more(
+# %%wia --run edges_and_strongest(X, W, b)
+# kernel edges_and_strongest(
 #     input X: tensor,
 #     input W: tensor,
 #     input b: tensor,
-#     output S: tensor,
 #     output Y: tensor,
 #     output strongest: tensor
 # ) {
-#     S = conv2d(X, W, padding=1) + b;
-#     Y = relu(S);
+#     Y = relu(conv2d(X, W, padding=1) + b);
 #     strongest = reduce_max(Y, axis=1);
 # }
 
 # %%
-for decision in edges_and_more.build(X, W, b).stage("fusion").decisions:
+for decision in edges_and_strongest.build(X, W, b).stage("fusion").decisions:
     print("taken  " if decision.taken else "refused", decision.candidate, "—", decision.reason)
 
 # %% [markdown]
