@@ -123,7 +123,7 @@ def test_every_level_says_what_python_says(statements: list[Statement], seed: in
         "kernel k(input a: tensor, input b: tensor, output p: tensor, output q: tensor) {"
         f" p = a; q = b; r = a - b; {_joined(statements)} p = p + r; }}"
     )
-    text = re.sub("@", lambda _: f"i{next(numbers)}", text)
+    text = re.sub("@", lambda _: f"step{next(numbers)}", text)
     generator = np.random.default_rng(seed)
     a, b = generator.integers(-3, 4, (2, 3))
     values: Values = {"a": a, "b": b, "p": a, "q": b, "r": a - b}

@@ -1,14 +1,16 @@
 """Launching, on a stand-in for cupy whose device memory is the host's."""
 
 import ctypes
+import json
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
+import wia_compiler as wia
 from wia_compiler.backends.gpu.execute import load_on_gpu
-from wia_compiler.backends.gpu.launch import Launch, LaunchPlan
+from wia_compiler.backends.gpu.launch import Launch, LaunchPlan, PlanBlock
 from wia_compiler.base.errors import TargetError
 from wia_compiler.passes.target import Artifact
 
@@ -191,3 +193,91 @@ def test_no_gpu(cupy):
 def test_a_plan_survives_the_cache():
     plan = LaunchPlan((Launch("a", 2**31 - 1, 256, (0, 3, 1), 1024),), (16, 0))
     assert LaunchPlan.from_metadata(plan.to_metadata()) == plan
+
+
+def branching(*blocks: PlanBlock, launches: int, workspace=()) -> Artifact:
+    """An artifact whose launches ``k0``, ``k1`` … take every buffer."""
+    buffers = tuple(range(2 + len(workspace)))
+    listed = tuple(Launch(f"k{n}", 1, 1, buffers) for n in range(launches))
+    plan = LaunchPlan(listed, tuple(workspace), blocks)
+    metadata = json.loads(json.dumps(plan.to_metadata()))
+    return Artifact("gpu:sm_90", "k", {"kernel.ptx": b"// ptx"}, {}, {}, metadata)
+
+
+# x is doubled until it is above 100, by a condition that the device computes.
+LOOP = (
+    PlanBlock(0, 1, 1),
+    PlanBlock(1, 2, 2, 3, condition=2),
+    PlanBlock(2, 3, 1),
+    PlanBlock(3, 3),
+)
+
+
+@pytest.mark.parametrize("start", [3.0, 500.0])
+def test_a_loop_reads_its_condition_back_each_time(cupy, start: float):
+    def begin(x, y, go):
+        at(y, 1)[:] = at(x, 1)
+
+    def test(x, y, go):
+        at(go, 1, np.uint8)[:] = at(y, 1) < 100
+
+    def double(x, y, go):
+        at(y, 1)[:] *= 2
+
+    cupy.kernels.update(k0=begin, k1=test, k2=double)
+    run = load_on_gpu(branching(*LOOP, launches=3, workspace=(1,)))
+    x, y = np.array([start], np.float32), np.zeros(1, np.float32)
+    run([x], [y])
+    expected = start
+    while expected < 100:
+        expected *= 2
+    assert y[0] == expected
+    names = [name for name, *_ in cupy.launched]
+    turns = names.count("k2")
+    assert names == ["k0", *["k1", "k2"] * turns, "k1"]
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_condition_may_be_an_input(cupy, taken: bool, on_device: bool):
+    cupy.kernels.update(k0=lambda p, y: at(y, 1).fill(1), k1=lambda p, y: at(y, 1).fill(2))
+    blocks = (
+        PlanBlock(0, 0, 1, 2, condition=0),
+        PlanBlock(0, 1, 3),
+        PlanBlock(1, 2, 3),
+        PlanBlock(2, 2),
+    )
+    run = load_on_gpu(branching(*blocks, launches=2))
+    condition, y = np.array(taken), np.zeros(1, np.float32)
+    run([aligned(condition) if on_device else condition], [y])
+    assert y[0] == (1 if taken else 2)
+
+
+TEXT = """kernel k(input a: tensor, output y: tensor) {
+    y = a;
+    while (reduce_sum(y) > 1.0) { y = y * 0.5; }
+}"""
+
+
+def test_the_plan_of_a_kernel_that_branches() -> None:
+    build = wia.compile(TEXT)["k"].build(wia.spec((8,), "f32"), target="gpu:sm_90")
+    plan = LaunchPlan.from_metadata(build.artifact.metadata)
+    entries = [launch.entry for launch in plan.launches]
+    turns = iter([True, True, False])
+    assert len(plan.blocks) == 4
+    run = [launch.entry for launch in plan.in_order(lambda buffer: next(turns))]
+    body = plan.blocks[plan.blocks[1].then]
+    once, test = plan.blocks[0], plan.blocks[1]
+    expected = entries[once.first : once.last]
+    for _ in range(2):
+        expected += entries[test.first : test.last] + entries[body.first : body.last]
+    assert run == expected + entries[test.first : test.last]
+    assert all(f".entry {entry}" in build.assembly("ptx") for entry in entries)
+
+
+def test_a_tpu_cannot_branch() -> None:
+    with pytest.raises(TargetError) as caught:
+        wia.compile(TEXT)["k"].build(wia.spec((8,), "f32"), target="tpu:spec")
+    message = str(caught.value)
+    assert "tpu:spec runs its instructions in order: here is a loop or a branch" in message
+    assert "while (reduce_sum(y) > 1.0)" in message
