@@ -122,6 +122,13 @@ def test_a_bound_may_be_any_integer(dtype: str) -> None:
     np.testing.assert_array_equal(wia.compile(text).k(X, 3), X * 8)
 
 
+@pytest.mark.parametrize("dtype", ["i8", "i16", "i32", "i64", "u8"])
+def test_a_bound_may_be_computed(dtype: str) -> None:
+    body = f"n = cast(reduce_max(x), {dtype}); y = x; for i in n - n..n step n {{ y = y + y; }}"
+    text = f"kernel k(input x: tensor) {{ {body} return y; }}"
+    np.testing.assert_array_equal(wia.compile(text).k(X), X * 2)
+
+
 def test_a_returning_kernel_returns_from_branches() -> None:
     text = "kernel k(x: tensor, t: f32) { if (t > 0.0) { return x, t; } return -x, t * 2.0; }"
     kernel = wia.compile(text).k

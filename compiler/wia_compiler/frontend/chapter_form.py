@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from wia_compiler.base.signature import DeclaredType
 from wia_compiler.dialects.types import Value, dtype_of, spec_of
+from wia_compiler.dialects.wia.bound import BoundOp
 from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.ops import (
     AnyTensorType,
@@ -73,8 +74,10 @@ def _label(block: Block, names: _Names) -> str:
 def _op_lines(op: Operation, names: _Names) -> list[str]:
     operands = ", ".join(f"%{names[value]}" for value in op.operands)
     match op:
-        case DeclareOp() | ConditionOp():
+        case _ if _is_unshown(op):
             return []
+        case BoundOp():
+            head = f'{_left(op, names)}tensor.cast {operands} {{dtype = "i64"}} : '
         case func.ReturnOp():
             return [f"return {operands}".rstrip()]
         case BranchOp():
@@ -99,6 +102,13 @@ def _op_lines(op: Operation, names: _Names) -> list[str]:
         case _:
             head = f"{_left(op, names)}{op.name} {operands} : "
     return _typed(head, op)
+
+
+def _is_unshown(op: Operation | Block) -> bool:
+    """Whether an op is a check: what it gives is called as what it takes."""
+    if isinstance(op, BoundOp):
+        return isinstance(op.input.type, LiteralType)
+    return isinstance(op, DeclareOp | ConditionOp)
 
 
 def _target(block: Block, passed: Sequence[SSAValue], names: _Names) -> str:
@@ -153,6 +163,10 @@ def _list(types: Sequence[str]) -> str:
 
 def _type(value: SSAValue) -> str:
     attribute: Attribute = value.type
+    owner = value.owner
+    if isinstance(owner, BoundOp):
+        is_typed = not isinstance(owner.input.type, AnyTensorType | LiteralType)
+        return "tensor<i64>" if is_typed else _type(owner.input)
     if isinstance(attribute, AnyTensorType | LiteralType):
         return _declared(value)
     if isinstance(attribute, TensorType):
@@ -163,7 +177,9 @@ def _type(value: SSAValue) -> str:
 def _declared(value: SSAValue) -> str:
     """The type that the text declares for a value whose shape is not known yet."""
     owner = value.owner
-    users = (use.operation for use in value.uses)
+    users = [use.operation for use in value.uses]
+    if isinstance(owner, ConstantOp) and any(isinstance(op, BoundOp) for op in users):
+        return "i64"
     checks = [owner] if isinstance(owner, DeclareOp) else users
     for op in checks:
         if isinstance(op, DeclareOp):
@@ -184,12 +200,14 @@ class _Names:
             for value in block.args:
                 self._names[value] = self._fresh(value)
             for op in block.ops:
-                for value in () if isinstance(op, DeclareOp | ConditionOp) else op.results:
+                for value in () if _is_unshown(op) else op.results:
                     self._names[value] = self._fresh(value)
 
     def __getitem__(self, value: SSAValue) -> str:
-        while isinstance(value.owner, DeclareOp | ConditionOp):
-            value = value.owner.input
+        owner = value.owner
+        while isinstance(owner, DeclareOp | ConditionOp | BoundOp) and _is_unshown(owner):
+            value = owner.input
+            owner = value.owner
         return self._names[value]
 
     def _label(self, block: Block, number: int) -> str:

@@ -13,11 +13,10 @@ from typing import NamedTuple
 from xdsl.dialects.cf import BranchOp, ConditionalBranchOp
 from xdsl.ir import Block, SSAValue
 
-from wia_compiler.base.dtypes import I64
 from wia_compiler.base.source import Span
-from wia_compiler.dialects.types import dtype_of
+from wia_compiler.dialects.wia.bound import BoundOp
 from wia_compiler.dialects.wia.control import ConditionOp
-from wia_compiler.dialects.wia.ops import AnyTensorType, ConstantOp, DeclareOp, LiteralType
+from wia_compiler.dialects.wia.ops import AnyTensorType, ConstantOp, LiteralType
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.body import Body, literal_of
 from wia_compiler.frontend.expressions import value_of
@@ -204,7 +203,7 @@ def _bounds(node: syntax.For, body: Body) -> tuple[SSAValue, SSAValue, SSAValue]
 
 
 def _bound(node: syntax.Expression, what: str, loop: syntax.For, body: Body) -> SSAValue | None:
-    """One bound of a loop; an i64 unless it is a number of the text."""
+    """One bound of a loop, an i64; a step that is a number of the text stays one."""
     value = value_of(node, body)
     if value is None:
         return None
@@ -218,26 +217,8 @@ def _bound(node: syntax.Expression, what: str, loop: syntax.For, body: Body) -> 
         return None
     if what == "step" and number is not None:
         return value
-    if _is_other_integer(value):
-        return body.add_op("cast", [value], node.span, {"dtype": "i64"})
-    op = DeclareOp(
-        value,
-        kernel=body.signature.name,
-        parameter=f"the {what} of {loop.variable.text}",
-        dims=(),
-        dtype=I64,
-        scope=0,
-        result_type=AnyTensorType(),
-    )
-    return body.add(op, node.span).result
-
-
-def _is_other_integer(value: SSAValue) -> bool:
-    """Whether the text already says that a value is an integer, but not of 64 bits."""
-    if isinstance(value.type, AnyTensorType | LiteralType):
-        return False
-    dtype = dtype_of(value.type)
-    return dtype.is_integer and dtype != I64
+    bound = BoundOp(value, f"the {what} of {loop.variable.text}", AnyTensorType())
+    return body.add(bound, node.span).result
 
 
 Variable = tuple[str, "SSAValue | None", Callable[[SSAValue], "SSAValue | None"]]

@@ -17,6 +17,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from wia_compiler.base.dtypes import BOOL, DTYPES, I64, DType
 from wia_compiler.dialects.types import TensorSpec
+from wia_compiler.dialects.wia.bound import BoundOp
 from wia_compiler.dialects.wia.declaration import InferenceError
 from wia_compiler.dialects.wia.literals import literal_dtype
 from wia_compiler.dialects.wia.ops import (
@@ -138,6 +139,8 @@ class BlockTypes:
                 dtype = op.declared_dtype
                 open_ = isinstance(value, Open) and dtype is not None
                 return TensorSpec((), dtype) if open_ and dtype is not None else value
+            case BoundOp():
+                return TensorSpec((), I64)
             case TensorOp():
                 return self._tensor_op(op)
             case _:

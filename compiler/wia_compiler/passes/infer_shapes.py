@@ -16,6 +16,7 @@ from wia_compiler.dialects.location import spans_of
 from wia_compiler.dialects.loop import NestOp
 from wia_compiler.dialects.loop_arrays import OutputOp
 from wia_compiler.dialects.types import TensorSpec, spec_of, tensor_type, type_of
+from wia_compiler.dialects.wia.bound import BoundOp
 from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.declaration import InferenceError, Operands
 from wia_compiler.dialects.wia.literals import literal_dtype
@@ -42,6 +43,7 @@ from wia_compiler.passes.kernel_function import (
 )
 from wia_compiler.passes.literal_values import LiteralValues
 from wia_compiler.passes.local_tensors import place_local_tensors, place_zeros
+from wia_compiler.passes.loop_bounds import type_bound
 from wia_compiler.passes.loops.inference import Inference
 from wia_compiler.passes.loops.specialise import specialise_nest
 from wia_compiler.passes.target import ArraySpec
@@ -139,6 +141,8 @@ class _Inference:
                 self._visit_condition(op)
             case SizeOp():
                 self._visit_size(op)
+            case BoundOp():
+                type_bound(op, self._lent)
             case OutputOp():
                 place_zeros(op, self.sizes, self.set_spec)
             case NestOp():

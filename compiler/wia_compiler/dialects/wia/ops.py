@@ -49,6 +49,7 @@ from wia_compiler.dialects.types import (
     to_attribute,
     type_of,
 )
+from wia_compiler.dialects.wia.bound import BoundOp
 from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.declaration import (
     REQUIRED,
@@ -436,6 +437,16 @@ def label_of(op: Operation) -> str:
 
 Wia = Dialect(
     "wia",
-    [*OPS.values(), ConditionOp, ConstantOp, DeclareOp, FuseMatchOp, FusedOp, SizeOp, YieldOp],
+    [
+        *OPS.values(),
+        BoundOp,
+        ConditionOp,
+        ConstantOp,
+        DeclareOp,
+        FuseMatchOp,
+        FusedOp,
+        SizeOp,
+        YieldOp,
+    ],
     [AnyTensorType, LiteralType],
 )
