@@ -23,7 +23,7 @@ def statements() -> dict[str, str]:
     return found
 
 
-def anchors_tested() -> dict[str, str]:
+def by_test() -> dict[str, str]:
     """The file of every test of a statement, by the anchor it is named after."""
     found = dict[str, str]()
     for path in sorted(HERE.glob("test_numerics_*.py")):
@@ -39,13 +39,13 @@ def anchors_tested() -> dict[str, str]:
 
 def test_every_statement_has_a_test() -> None:
     missing = [
-        f"{anchor}: {text}" for anchor, text in statements().items() if anchor not in anchors_tested()
+        f"{anchor}: {text}" for anchor, text in statements().items() if anchor not in by_test()
     ]
     assert not missing, "write tests for these statements:\n" + "\n".join(missing)
 
 
 def test_every_test_has_a_statement() -> None:
-    stray = {anchor: file for anchor, file in anchors_tested().items() if anchor not in statements()}
+    stray = {anchor: file for anchor, file in by_test().items() if anchor not in statements()}
     assert not stray, f"tests without a statement in docs/numerics.md: {stray}"
 
 
