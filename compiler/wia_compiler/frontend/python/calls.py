@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.base.source import Span
 from wia_compiler.dialects.wia.aliases import ALIASES
 from wia_compiler.dialects.wia.ops import DECLARATIONS
@@ -255,6 +256,8 @@ def _dtype_of(node: ast.expr, scope: Scope) -> str | None:
     if isinstance(node, ast.Constant):
         return dtype_name(node.value)
     value = scope.known.object(node)
+    if value is MISSING and isinstance(node, ast.Name):
+        return dtype_name(node.id) if node.id in DTYPES else None
     if value is MISSING or is_array(value):
         return None
     if value in (float, int, bool):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
+from typing import cast
 
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.python.calls import read_call
@@ -262,9 +264,28 @@ def subscript(node: ast.Subscript, scope: Scope, depth: int = 0) -> syntax.Expre
         if not isinstance(number, ast.Constant) or not isinstance(number.value, int):
             raise scope.text.refuse(place, "an axis is a number", "write x.shape[0]")
         return scope.axis(base.value, -number.value if negative else number.value)
+    element = _element_of_tuple(node, scope)
+    if element is not None:
+        return element
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     inner = tuple(_place(each, axis, node, scope, depth) for axis, each in enumerate(parts))
     return syntax.Index(read(base, scope, depth + 1), inner, span)
+
+
+def _element_of_tuple(node: ast.Subscript, scope: Scope) -> syntax.Name | None:
+    """``parameters[0]`` of a tuple around the function: bound as ``parameters.0``."""
+    base, place = node.value, node.slice
+    if not isinstance(base, ast.Name) or base.id in scope.local:
+        return None
+    value = scope.known.object(base)
+    if not isinstance(value, tuple | list) or not isinstance(place, ast.Constant):
+        return None
+    count = len(cast("Sequence[object]", value))
+    if not isinstance(place.value, int) or not 0 <= place.value < count:
+        raise scope.text.refuse(
+            node, f"{base.id} has {count} elements", f"write {base.id}[0] … {base.id}[{count - 1}]"
+        )
+    return syntax.Name(f"{base.id}.{place.value}", scope.text.span(node))
 
 
 def _place(
