@@ -1,4 +1,4 @@
-"""Ops on the CPU beside the reference at the sizes where they could go wrong: 0, 1, odd, one number.
+"""Ops on the CPU beside the reference at the sizes where they could go wrong: 0, 1, odd, rank 0.
 
 Each row is a call and the shapes of its inputs ``a``, ``b`` and ``c``; a shape of a class number or
 an index is marked.

@@ -13,14 +13,21 @@ from wia_compiler.frontend.dsl import parse
 from wia_compiler.frontend.import_dsl import import_program
 
 NAMES = (
+    "attention",
+    "avg_pool_smooth",
+    "causal_attention",
+    "classification_loss",
     "conv_bias_relu",
+    "eighths",
     "gelu",
     "layer_norm",
     "matmul",
     "matmul_bias_relu",
+    "max_pool_halves",
     "rms_norm",
     "saxpy",
     "softmax",
+    "squared_error",
     "vector_add",
 )
 
