@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from wia_compiler.base.dtypes import BOOL, F64, I64, DType
+from wia_compiler.base.dtypes import BOOL, F64, I64
 from wia_compiler.dialects.loop import NestOp
 from wia_compiler.dialects.loop_arrays import LocalOp, OutputOp
 from wia_compiler.dialects.loop_control import ForOp, IfOp, WhileOp
@@ -15,8 +15,9 @@ from wia_compiler.dialects.loop_types import COMPARISONS, Known, NestTypes, Open
 from wia_compiler.dialects.types import TensorSpec, spec_of
 from wia_compiler.dialects.wia.ops import DeclareOp, TensorOp
 from wia_compiler.passes.loops.access_ranges import check_accesses
-from wia_compiler.passes.loops.inference import Inference, narrowest
-from wia_compiler.passes.loops.operands import declared_rank, inline_constants
+from wia_compiler.passes.loops.element_types import ElementTypes
+from wia_compiler.passes.loops.inference import Inference
+from wia_compiler.passes.loops.operands import inline_constants
 from wia_compiler.passes.loops.outputs import type_output
 from wia_compiler.passes.loops.values import integer_of
 
@@ -43,12 +44,10 @@ def nest_result_types(nest: NestOp, operands: Sequence[Known | None]) -> list[Te
     return [each if isinstance(each, TensorSpec) else None for each in known]
 
 
-class _Specialisation:
+class _Specialisation(ElementTypes):
     def __init__(self, nest: NestOp, inference: Inference):
-        self.nest = nest
-        self.inference = inference
+        super().__init__(nest, inference)
         self.known: Mapping[SSAValue, Known] = {}
-        self.elements: Mapping[SSAValue, DType] = {}
 
     def run(self) -> None:
         """Type the nest from its operands inwards."""
@@ -119,11 +118,11 @@ class _Specialisation:
                 case IfOp():
                     self._if(op)
                 case LoadOp():
-                    self._load(op)
+                    self.load(op)
                 case StoreOp():
-                    self._store(op)
+                    self.store(op)
                 case LocalOp():
-                    self._local(op)
+                    self.local(op)
                 case YieldOp() | ConditionOp():
                     pass
                 case _:
@@ -158,80 +157,9 @@ class _Specialisation:
             if typed is not None:
                 op.operands[position] = typed
 
-    def _load(self, op: LoadOp) -> None:
-        self._indices(op)
-        dtype = self._element(op, op.array)
-        if dtype is not None:
-            name = op.array.name_hint or "an array"
-            self._set(op.result, TensorSpec((), dtype, f"an element of {name}"))
-
-    def _store(self, op: StoreOp) -> None:
-        self._indices(op)
-        dtype = self._element(op, op.array)
-        if dtype is None:
-            return
-        name = op.array.name_hint or "the array"
-        self.inference.fit(op, 0, dtype, name, f"{name} holds {dtype}")
-
-    def _element(self, op: LoadOp | StoreOp, array: SSAValue) -> DType | None:
-        """The dtype of an array's elements, after its rank was compared with the indices."""
-        spec = self.inference.specs.get(array)
-        rank = spec.rank if spec is not None else declared_rank(array, self.nest)
-        name = array.name_hint or "the array"
-        if rank is not None and rank != len(op.indices):
-            shown = "1 index" if len(op.indices) == 1 else f"{len(op.indices)} indices"
-            axes = "1 axis" if rank == 1 else f"{rank} axes"
-            described = axes if spec is None else f"{axes}: {spec}"
-            hint = f"write {name}[{', '.join('ijklmn'[:rank])}]" if rank else "use its name alone"
-            self._fault(op, f"{shown} for {name!r}, which has {described}", hint)
-            return None
-        return self.elements.get(array)
-
-    def _indices(self, op: LoadOp | StoreOp) -> None:
-        first = len(op.operands) - len(op.indices)
-        for position in range(len(op.indices)):
-            self._whole(op, first + position, "an index")
-
-    def _whole(self, op: Operation, position: int, what: str) -> None:
-        """Make an operand an integer scalar: a literal is i64."""
-        value = op.operands[position]
-        if value in self.inference.literals:
-            typed = self.inference.typed(value, I64, what)
-            if typed is not None:
-                op.operands[position] = typed
-            return
-        spec = self.inference.specs.get(value)
-        if spec is None:
-            return
-        if spec.rank or not spec.dtype.is_integer:
-            name = f"{spec.label}: " if spec.label else ""
-            self._fault(
-                narrowest(op, value),
-                f"{what} is a whole number, found {name}{spec if spec.rank else spec.dtype}",
-                "convert it: cast(…, i64)",
-            )
-
-    def _local(self, op: LocalOp) -> None:
-        for position in range(len(op.sizes)):
-            self._whole(op, position, "a size")
-        self.inference.fit(
-            op, len(op.sizes), op.element_dtype, op.result.name_hint or "the tensor", ""
-        )
-        sizes = [integer_of(size) for size in op.sizes]
-        name = op.result.name_hint or "a local tensor"
-        known = [size for size in sizes if size is not None]
-        if len(known) < len(sizes):
-            hint = "write numbers, or named sizes of the parameters"
-            self._fault(op, f"the sizes of {name} are not known when the kernel is compiled", hint)
-            return
-        if any(size < 0 for size in known):
-            self._fault(op, f"{name} has a size below 0: {known}", None)
-            return
-        self._set(op.result, TensorSpec(tuple(known), op.element_dtype, name))
-
     def _for(self, op: ForOp) -> None:
         for position, what in enumerate(("the start", "the end", "the step")):
-            self._whole(op, position, f"{what} of a loop")
+            self.whole(op, position, f"{what} of a loop")
         step = integer_of(op.step)
         if step is not None and step <= 0:
             hint = "count upwards and compute the index: A[N - 1 - i]"

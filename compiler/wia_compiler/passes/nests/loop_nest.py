@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects import arith, func, memref, scf
-from xdsl.dialects.builtin import FunctionType, MemRefType, StringAttr, UnitAttr
+from xdsl.dialects.builtin import FunctionType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from wia_compiler.base.dtypes import DTYPES
@@ -17,7 +17,6 @@ from wia_compiler.dialects.loop import NestOp
 from wia_compiler.dialects.loop_arrays import LocalOp
 from wia_compiler.dialects.loop_control import ForOp, IfOp, WhileOp
 from wia_compiler.dialects.loop_elements import ConditionOp, LoadOp, StoreOp, YieldOp
-from wia_compiler.dialects.tile_check import CheckOp
 from wia_compiler.dialects.tile_points import SCALAR_DIALECTS, axis_loop
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
@@ -26,6 +25,7 @@ from wia_compiler.passes.loops.values import integer_of
 from wia_compiler.passes.nests.body import scalar_type
 from wia_compiler.passes.nests.casts import cast_scalar
 from wia_compiler.passes.nests.loop_trips import counted_range
+from wia_compiler.passes.nests.point_access import PointAccess
 from wia_compiler.passes.nests.point_body import INDEX, PointBody
 from wia_compiler.passes.nests.scalars import apply_scalar
 from wia_compiler.passes.nests.views import View
@@ -83,10 +83,10 @@ class _Writer:
         self.memory = memory
         self.body = PointBody(block)
         self.body.location = nest.op.location
-        self.values: dict[SSAValue, SSAValue] = {}
-        self.buffers: dict[SSAValue, SSAValue] = {}
-        self.independence = Independence(nest.op, nest.id_of)
         self.axes: list[str] = []
+        self.access = PointAccess(self.body, nest.checks, nest.debug, self._axis)
+        self.values, self.buffers = self.access.values, self.access.buffers
+        self.independence = Independence(nest.op, nest.id_of)
 
     def run(self) -> None:
         """Write the whole nest."""
@@ -132,11 +132,11 @@ class _Writer:
                 case IfOp():
                     self._if(op)
                 case LoadOp():
-                    self._load(op)
+                    self.access.load(op)
                 case StoreOp():
-                    self._store(op)
+                    self.access.store(op)
                 case LocalOp():
-                    self._local(op)
+                    self.access.local(op)
                 case YieldOp() | ConditionOp():
                     pass
                 case ConstantOp():
@@ -160,88 +160,6 @@ class _Writer:
     def _name(self, made: SSAValue, value: SSAValue, operands: Sequence[SSAValue]) -> None:
         if made.name_hint is None and made not in operands:
             made.name_hint = value.name_hint
-
-    def _index(self, value: SSAValue) -> SSAValue:
-        number = integer_of(value)
-        if number is not None:
-            return self.body.index(number)
-        made = self.values[value]
-        if isinstance(made.owner, arith.IndexCastOp) and made.owner.input.type == INDEX:
-            return made.owner.input
-        return self.body.to_index(made, spec_of(value.type).dtype)
-
-    def _load(self, op: LoadOp) -> None:
-        indices = [self._index(each) for each in op.indices]
-        array, dtype = self.buffers[op.array], spec_of(op.result.type).dtype
-        inside = self._checked(op, indices)
-        if inside is None:
-            loaded = self.body.add(memref.LoadOp.get(array, indices))
-        else:
-            zero = self.body.constant(0, dtype)
-            with self.body.region() as taken:
-                self._add(scf.YieldOp(self.body.add(memref.LoadOp.get(array, indices))))
-            with self.body.region() as skipped:
-                self._add(scf.YieldOp(zero))
-            branch = scf.IfOp(inside, [scalar_type(dtype)], Region(taken), Region(skipped))
-            loaded = self.body.add(branch)
-        loaded.name_hint = op.result.name_hint or op.array.name_hint
-        self.values[op.result] = loaded
-
-    def _store(self, op: StoreOp) -> None:
-        indices = [self._index(each) for each in op.indices]
-        store = memref.StoreOp.get(self.values[op.value], self.buffers[op.array], indices)
-        inside = self._checked(op, indices)
-        if inside is None:
-            self._add(store)
-            return
-        with self.body.region() as taken:
-            self._add(store)
-            self._add(scf.YieldOp())
-        self._add(scf.IfOp(inside, [], Region(taken)))
-
-    def _checked(self, op: LoadOp | StoreOp, indices: Sequence[SSAValue]) -> SSAValue | None:
-        """A check of an access that is not proven, and whether it lies inside; else ``None``."""
-        if op.is_proven and not self.nest.debug:
-            return None
-        sizes = spec_of(op.array.type).shape
-        inside = self.body.constant(True, DTYPES["bool"])
-        for place, (index, size) in enumerate(zip(indices, sizes, strict=True)):
-            below = self.body.add(arith.CmpiOp(index, self.body.index(size), "ult"))
-            inside = self.body.add(arith.AndIOp(inside, below)) if place else below
-        self._check(inside, indices, op.array.name_hint or "an array", sizes)
-        return inside
-
-    def _check(
-        self, condition: SSAValue, indices: Sequence[SSAValue], name: str, sizes: Sequence[int]
-    ) -> None:
-        self._add(CheckOp(condition, indices, name, sizes, next(self.nest.checks)))
-
-    def _local(self, op: LocalOp) -> None:
-        spec = spec_of(op.result.type)
-        register = MemRefType(
-            scalar_type(spec.dtype), list(spec.shape), memory_space=StringAttr("register")
-        )
-        buffer = memref.AllocaOp.get(register.element_type, 0, list(spec.shape))
-        buffer.memref._type = register  # pyright: ignore[reportPrivateUsage]
-        buffer.properties.pop("alignment", None)
-        self._add(buffer)
-        buffer.memref.name_hint = op.result.name_hint
-        self.buffers[op.result] = buffer.memref
-        if spec.num_elements:
-            self._fill(buffer.memref, spec.shape, self.values[op.start], [])
-
-    def _fill(
-        self, buffer: SSAValue, shape: Sequence[int], value: SSAValue, at: list[SSAValue]
-    ) -> None:
-        if len(at) == len(shape):
-            self._add(memref.StoreOp.get(value, buffer, at))
-            return
-        with self.body.region([INDEX]) as block:
-            self._fill(buffer, shape, value, [*at, block.args[0]])
-            self._add(scf.YieldOp())
-        zero, one, end = (self.body.index(each) for each in (0, 1, shape[len(at)]))
-        loop = scf.ForOp(zero, end, one, [], Region(block))
-        self._add(axis_loop(loop, self._axis("fill")))
 
     def _axis(self, name: str) -> str:
         """A name for an axis that no other loop of the nest has."""
@@ -281,7 +199,7 @@ class _Writer:
         self.body.location = op.location
 
     def _serial(self, op: ForOp, independent: bool) -> None:
-        span = counted_range(self.body, op, self._index, self._check)
+        span = counted_range(self.body, op, self.access.index, self.access.check)
         types = [INDEX, *(scalar_type(spec_of(each.type).dtype) for each in op.carried)]
         starts = [self.values[each] for each in op.carried]
         with self.body.region(types) as block:
