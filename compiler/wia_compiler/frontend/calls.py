@@ -112,7 +112,7 @@ def _unknown(callee: syntax.Name, body: Body) -> tuple[str, Span, str | None]:
 def _where_ops_are(name: str) -> str:
     if name.startswith(_FUSED):
         return "a pattern in the same text makes it: rewrite: %out = " + name + "(…)"
-    return "%%wia? and docs/language.md list the ops"
+    return f"write a kernel {name} in the same text, or take an op of docs/ops.md"
 
 
 def _spread(call: syntax.Call, body: Body) -> syntax.Call:
