@@ -96,7 +96,9 @@ def _part(operand: TensorSpec, attributes: Attributes, op: str) -> tuple[int, in
         name = "chunks" if op == "chunk" else "split_size"
         number = _whole(attributes, name, op)
         if number < 1:
-            raise InferenceError(f"{op}'s {name} starts at 1, found {number}")
+            raise InferenceError(
+                f"{op}'s {name} starts at 1, found {number}", "one part is the whole axis"
+            )
         step = -(-size // number) if op == "chunk" else number
         count = max(-(-size // step), 1) if step else number
     position = index + count if index < 0 else index
@@ -113,7 +115,10 @@ def _part(operand: TensorSpec, attributes: Attributes, op: str) -> tuple[int, in
 def _whole(attributes: Attributes, name: str, op: str) -> int:
     value = attributes[name]
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InferenceError(f"{op}'s {name} is a whole number, found {value!r}")
+        raise InferenceError(
+            f"{op}'s {name} is a whole number, found {value!r}",
+            "write it as a number, without a point",
+        )
     return value
 
 
@@ -209,7 +214,10 @@ def _infer_repeat_interleave(operands: Operands, attributes: Attributes) -> Tens
     operand = operands["input"]
     repeats = _whole(attributes, "repeats", "repeat_interleave")
     if repeats < 0:
-        raise InferenceError(f"repeat_interleave's repeats starts at 0, found {repeats}")
+        raise InferenceError(
+            f"repeat_interleave's repeats starts at 0, found {repeats}",
+            "1 leaves the array as it is",
+        )
     if attributes["dim"] is None:
         return TensorSpec((operand.num_elements * repeats,), operand.dtype)
     axis = normalize_axis(attributes["dim"], operand)

@@ -45,7 +45,9 @@ def _infer_attention(operands: Operands, attributes: Attributes) -> TensorSpec:
         )
     scale = attributes["scale"]
     if scale is not None and not isinstance(scale, int | float):
-        raise InferenceError(f"attention's scale is a number or none, found {scale!r}")
+        raise InferenceError(
+            f"attention's scale is a number or none, found {scale!r}", "none is 1 / sqrt(width)"
+        )
     batch = _batch_shape(query, key, value, bool(attributes["enable_gqa"]))
     scores = (*batch, query.shape[-2], key.shape[-2])
     _check_mask(operands.get("mask"), scores, query)

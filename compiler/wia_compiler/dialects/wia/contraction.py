@@ -29,7 +29,10 @@ def _product_shape(a: TensorSpec, b: TensorSpec, op: str) -> tuple[int, ...]:
     """The shape of a matrix product by the ranks of torch.matmul."""
     for spec in (a, b):
         if spec.rank == 0:
-            raise InferenceError(f"{op} needs at least one axis, found {describe(spec)}")
+            raise InferenceError(
+                f"{op} needs at least one axis, found {describe(spec)}",
+                "reshape it to [1], or use mul",
+            )
     rows = b.shape[-2] if b.rank > 1 else b.shape[0]
     if a.shape[-1] != rows:
         axis = 0 if b.rank == 1 else b.rank - 2

@@ -68,7 +68,8 @@ def convolution_axes(
         ends = [(each, each) for each in listed]
     if min(stride) < 1 or min(dilation) < 1 or min(min(pair) for pair in ends) < 0:
         raise InferenceError(
-            f"{op}: stride {stride} and dilation {dilation} start at 1, padding {padding} at 0"
+            f"{op}: stride {stride} and dilation {dilation} start at 1, padding {padding} at 0",
+            "give whole numbers, one or one for each axis",
         )
     rows = zip(sizes, stride, ends, dilation, strict=True)
     return tuple(ConvolutionAxis(size, s, *pair, d) for size, s, pair, d in rows)
@@ -100,7 +101,8 @@ def _require_operands(operands: Operands, attributes: Attributes, op: str, axes:
     groups = attributes["groups"]
     if not isinstance(groups, int) or groups < 1 or x.shape[1] % groups or w.shape[0] % groups:
         raise InferenceError(
-            f"groups={groups} does not divide {x.shape[1]} input and {w.shape[0]} output channels"
+            f"groups={groups} does not divide {x.shape[1]} input and {w.shape[0]} output channels",
+            "groups must divide both; 1 connects every channel with every other",
         )
     if x.shape[1] // groups != w.shape[1]:
         raise InferenceError(
@@ -116,7 +118,8 @@ def require_bias(bias: TensorSpec | None, channels: int, op: str) -> None:
     """Refuse a bias that has not one value for each output channel."""
     if bias is not None and bias.shape != (channels,):
         raise InferenceError(
-            f"{op}'s bias has one value per output channel ({channels}), found {describe(bias)}"
+            f"{op}'s bias has one value per output channel ({channels}), found {describe(bias)}",
+            "a bias is a list along the output channels",
         )
 
 

@@ -124,10 +124,13 @@ def _infer_classes(op: str) -> Infer:
             )
         smoothing = attributes.get("label_smoothing", 0.0)
         if not isinstance(smoothing, int | float) or not 0 <= smoothing <= 1:
-            raise InferenceError(f"label_smoothing goes from 0 to 1, found {smoothing!r}")
+            raise InferenceError(
+                f"label_smoothing goes from 0 to 1, found {smoothing!r}", "0 is no smoothing"
+            )
         if not isinstance(attributes["ignore_index"], int):
             raise InferenceError(
-                f"ignore_index is a whole number, found {attributes['ignore_index']!r}"
+                f"ignore_index is a whole number, found {attributes['ignore_index']!r}",
+                "give a number that is no class, e.g. -100",
             )
         specs = (x,) if weight is None else (x, weight)
         return TensorSpec(_loss_shape(target.shape, attributes), same_dtype(specs))

@@ -56,7 +56,9 @@ def _infer_flatten(operands: Operands, attributes: Attributes) -> TensorSpec:
     start = normalize_axis(attributes["start_dim"], operand)
     end = normalize_axis(attributes["end_dim"], operand)
     if start > end:
-        raise InferenceError(f"start_dim {start} lies after end_dim {end}")
+        raise InferenceError(
+            f"start_dim {start} lies after end_dim {end}", "give the first axis first"
+        )
     size = math.prod(operand.shape[start : end + 1])
     return TensorSpec((*operand.shape[:start], size, *operand.shape[end + 1 :]), operand.dtype)
 
@@ -83,7 +85,8 @@ def _infer_permute(operands: Operands, attributes: Attributes) -> TensorSpec:
     )
     if sorted(axes) != list(range(operand.rank)):
         raise InferenceError(
-            f"dims {list(axes)} is not an order of the axes of {describe(operand)}"
+            f"dims {list(axes)} is not an order of the axes of {describe(operand)}",
+            "name every axis once, e.g. [1, 0]",
         )
     return TensorSpec(tuple(operand.shape[axis] for axis in axes), operand.dtype)
 

@@ -64,7 +64,9 @@ def _column(value: Value, name: str, spec: TensorSpec) -> list[int | None]:
     column: list[int | None] = []
     for item in items:
         if item is not None and (not isinstance(item, int) or isinstance(item, bool)):
-            raise InferenceError(f"{name} takes whole numbers or none, found {item!r}")
+            raise InferenceError(
+                f"{name} takes whole numbers or none, found {item!r}", "e.g. [0, none]"
+            )
         column.append(item)
     return column + [None] * (spec.rank - len(items))
 
@@ -130,7 +132,7 @@ def _infer_pad(operands: Operands, attributes: Attributes) -> TensorSpec:
         expected = ", ".join(repr(each) for each in PAD_MODES)
         raise InferenceError(f"pad has no mode={mode!r}", f"expected one of {expected}")
     if not isinstance(value, int | float):
-        raise InferenceError(f"pad's value is a number, found {value!r}")
+        raise InferenceError(f"pad's value is a number, found {value!r}", "e.g. value=0")
     number = bool(value) if operand.dtype.kind == "bool" and value in (0, 1) else value
     fault = literal_fault(number, operand.dtype)
     if fault is not None and mode == "constant":

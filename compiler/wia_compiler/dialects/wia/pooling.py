@@ -56,7 +56,8 @@ def pool_windows(
     if min(*sizes, *strides, *dilations) < 1 or min(paddings) < 0:
         raise InferenceError(
             f"{name}: kernel_size {list(sizes)}, stride {list(strides)} and dilation "
-            f"{list(dilations)} start at 1, padding {list(paddings)} at 0"
+            f"{list(dilations)} start at 1, padding {list(paddings)} at 0",
+            "give whole numbers, one or one for each windowed axis",
         )
     windows: list[WindowAxis] = []
     lengths = operand.shape[operand.rank - count :]

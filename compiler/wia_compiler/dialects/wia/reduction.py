@@ -38,7 +38,10 @@ def _reduce(
         require_float(operand, name) if floats else require_number(operand, name)
         axes = normalize_axes(attributes["dim"], operand)
         if name in ("reduce_max", "reduce_min") and any(operand.shape[axis] == 0 for axis in axes):
-            raise InferenceError(f"{name} of no elements is undefined: {describe(operand)}")
+            raise InferenceError(
+                f"{name} of no elements is undefined: {describe(operand)}",
+                "the axes it folds must have elements",
+            )
         return TensorSpec(reduced_shape(operand, axes, bool(attributes["keepdim"])), operand.dtype)
 
     def flops(operands: Operands, attributes: Attributes, result: TensorSpec) -> int:
@@ -80,13 +83,14 @@ def normalized_axes(operand: TensorSpec, attributes: Attributes, op: str) -> tup
     """The trailing axes that a norm covers; ``normalized_shape`` left out means the last."""
     shape = attributes["normalized_shape"]
     if operand.rank == 0:
-        raise InferenceError(f"{op} needs an axis, found {describe(operand)}")
+        raise InferenceError(f"{op} needs an axis, found {describe(operand)}", "reshape it to [1]")
     if shape is None:
         return (operand.rank - 1,)
     sizes = shape if isinstance(shape, tuple) else (shape,)
     if not sizes or operand.shape[-len(sizes) :] != sizes:
         raise InferenceError(
-            f"normalized_shape {list(sizes)} is not the end of the shape of {describe(operand)}"
+            f"normalized_shape {list(sizes)} is not the end of the shape of {describe(operand)}",
+            "list the last sizes of the input",
         )
     return tuple(range(operand.rank - len(sizes), operand.rank))
 
@@ -100,7 +104,8 @@ def _infer_norm(op: str):
         for spec in operands.all[1:]:
             if spec.shape != wanted:
                 raise InferenceError(
-                    f"{op} needs shape {list(wanted)} here, found {describe(spec)}"
+                    f"{op} needs shape {list(wanted)} here, found {describe(spec)}",
+                    "weight and bias have the shape of the normalised axes",
                 )
         return TensorSpec(operand.shape, same_dtype(operands.all))
 

@@ -69,7 +69,9 @@ def normalize_axis(axis: Value, spec: TensorSpec, *, extra: int = 0) -> int:
     """An axis counted from 0; negative ones count from the end."""
     rank = spec.rank + extra
     if not isinstance(axis, int) or isinstance(axis, bool):
-        raise InferenceError(f"an axis is a whole number, found {axis!r}")
+        raise InferenceError(
+            f"an axis is a whole number, found {axis!r}", "e.g. dim=-1, the last axis"
+        )
     if not -rank <= axis < rank:
         raise InferenceError(
             f"axis {axis} is out of range for {describe(spec)}",
@@ -85,7 +87,7 @@ def normalize_axes(axes: Value, spec: TensorSpec) -> tuple[int, ...]:
     listed = axes if isinstance(axes, tuple) else (axes,)
     normal = [normalize_axis(axis, spec) for axis in listed]
     if len(set(normal)) != len(normal):
-        raise InferenceError(f"an axis is named twice in {listed}")
+        raise InferenceError(f"an axis is named twice in {listed}", "name each axis once")
     return tuple(sorted(normal))
 
 
@@ -93,7 +95,10 @@ def int_tuple(value: Value, length: int, name: str) -> tuple[int, ...]:
     """An int for all axes, or one int for each of ``length`` axes."""
     items = value if isinstance(value, tuple) else (value,) * length
     if len(items) != length or any(not isinstance(i, int) or isinstance(i, bool) for i in items):
-        raise InferenceError(f"{name} takes one whole number or {length} of them, found {value!r}")
+        raise InferenceError(
+            f"{name} takes one whole number or {length} of them, found {value!r}",
+            "e.g. 2, or one for each axis",
+        )
     return tuple(int(item) for item in items if isinstance(item, int))
 
 

@@ -64,7 +64,10 @@ def _infer_triangle(op: str):
         if operand.rank < 2:
             raise InferenceError(f"{op} needs …×M×N, found {describe(operand)}", "add an axis")
         if not isinstance(diagonal, int) or isinstance(diagonal, bool):
-            raise InferenceError(f"{op}'s diagonal is a whole number, found {diagonal!r}")
+            raise InferenceError(
+                f"{op}'s diagonal is a whole number, found {diagonal!r}",
+                "0 is the main diagonal, 1 the one right of it",
+            )
         return TensorSpec(operand.shape, operand.dtype)
 
     return infer

@@ -32,7 +32,8 @@ def _numbers(attributes: Attributes, count: int, op: str) -> list[tuple[int, ...
         if min(stride, dilation) < 1 or min(padding, output_padding) < 0:
             raise InferenceError(
                 f"{op}: stride {stride} and dilation {dilation} start at 1, padding {padding} and "
-                f"output_padding {output_padding} at 0"
+                f"output_padding {output_padding} at 0",
+                "give whole numbers, one or one for each axis",
             )
         if output_padding >= max(stride, dilation):
             raise InferenceError(
