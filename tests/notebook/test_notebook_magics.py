@@ -331,3 +331,79 @@ def test_split_line_keeps_expressions_whole():
 
 def without_colours(text):
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+CPP_SUM = (
+    "%%wia --language c++\nfloat sum = 0;\nfor (int i = 0; i < N; i++) {\n  sum += array[i];\n}\n"
+)
+
+
+def test_free_names_are_the_users_variables(shell):
+    run(shell, "import numpy as np\nweight = np.ones((3, 2), 'f4')\nparams = (np.ones(2, 'f4'), 2)")
+    text = (
+        "%%wia -q\nfunc @dense(%x: tensor) -> tensor {\n  %0 = matmul(%x, %weight)\n"
+        "  %1 = add(%0, %params.0)\n  %2 = mul(%1, %params.1)\n  return %2\n}"
+    )
+    value(shell, text)
+    np.testing.assert_array_equal(value(shell, "dense(np.ones((1, 3), 'f4'))"), [[8, 8]])
+    run(shell, "weight = np.zeros((3, 5), 'f4')\nparams = (np.ones(5, 'f4'), 2)")
+    np.testing.assert_array_equal(value(shell, "dense(np.ones((1, 3), 'f4'))"), [[2] * 5])
+    done, shown = run(shell, text.replace("%weight", "%wieght"))
+    assert not done.success and "no value named '%wieght'" in shown and "In [" in shown
+
+
+def test_a_cell_of_cpp_is_a_kernel_with_an_explorer(shell):
+    run(shell, "import numpy as np\nN = 3\narray = np.ones(7, 'f4')\nsum = 'not a number'")
+    explorer = value(shell, f"{CPP_SUM}")
+    assert isinstance(explorer, Explorer)
+    assert value(shell, "float(snippet(array))") == 7.0  # N is the size of the array
+    explorer = value(shell, CPP_SUM.replace("c++", "c++ --run snippet(array * 2)"))
+    assert explorer.result == 14.0
+    trace = explorer.exhibit.trace
+    assert trace.source.startswith("// %%wia --language c++")
+    assert trace.stage("source").text.startswith("float sum = 0;")
+
+
+def test_functions_of_cpp_see_the_users_variables(shell):
+    run(shell, "import numpy as np\nfactor = 3")
+    value(
+        shell,
+        "%%wia -l c++ -q\nvoid f(const float* a, float* b, int n) {\n"
+        "  for (int i = 0; i < n; i++) b[i] = a[i] * factor;\n}",
+    )
+    np.testing.assert_array_equal(value(shell, "f(np.float32([1, 2]))"), [3, 6])
+
+
+@pytest.mark.parametrize(
+    "cell, line",
+    [
+        ("%%wia -l c++\nvoid f(const float* a, float* b, int n) {\n  b[0] = compute(a[0]);\n}", 3),
+        ("%%wia -l c++\nfor (int i = 0; i < N; i++) {\n  c[i] = a[i]\n}", 3),
+        ("import wia_compiler as wia\n@wia.kernel\ndef f(x):\n    return x @ nothing", 4),
+        ("import wia_compiler as wia\n@wia.kernel\ndef f(x):\n    return x.softmx()", 4),
+    ],
+)
+def test_errors_of_cpp_and_python_show_their_line_and_no_frames(shell, cell, line):
+    done, shown = run(shell, cell)
+    assert isinstance(done.error_in_exec, CompileError)
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert re.search(rf"--> In \[\d+\]:{line}:\d+\n", plain), plain
+    assert "Traceback" not in plain and "wia_compiler/" not in plain
+    assert plain.strip().startswith("error: ") and "^" in plain
+
+
+def test_a_python_kernel_of_a_cell(shell):
+    run(shell, "import numpy as np, wia_compiler as wia\nw = np.ones((3, 2), 'f4')")
+    value(shell, "@wia.kernel\ndef f(x):\n    return np.maximum(x @ w, 0.0)")
+    np.testing.assert_array_equal(value(shell, "f(np.ones((1, 3), 'f4'))"), [[3, 3]])
+    value(shell, "%wia_stages f(np.ones((1, 3), 'f4'))")
+    value(shell, "@wia.kernel\ndef g(x):\n    return f(x) + 1.0")
+    np.testing.assert_array_equal(value(shell, "g(np.ones((1, 3), 'f4'))"), [[4, 4]])
+
+
+def test_debug_and_verify_reach_the_kernels(shell):
+    value(shell, f"%%wia --debug --verify -q\n{SCALE}")
+    options = shell.user_ns["scale"].options
+    assert options.debug and options.verify
+    done, shown = run(shell, f"%%wia --language rust\n{SCALE}")
+    assert not done.success and "expected one of 'wia', 'c++'" in shown

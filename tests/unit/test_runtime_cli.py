@@ -227,3 +227,62 @@ def test_stages_prints_the_notation_of_the_chapter(wia, file):
     assert status == 0 and said.startswith("func @double(%A: tensor) -> tensor {")
     status, said, _ = wia("stages", file, "--chapter", "--json")
     assert json.loads(said)["text"].startswith("func @double(")
+
+
+UNFORMATTED = "kernel  f(input A:tensor,output B:tensor){ // why\n\n\n  B=A*2.0;\n}"
+FORMATTED = "kernel f(input A: tensor, output B: tensor) {  // why\n    B = A * 2.0;\n}\n"
+
+
+def test_fmt_rewrites_files_and_keeps_their_permissions(tmp_path, capsys):
+    file, other = tmp_path / "a.wia", tmp_path / "b.wia"
+    file.write_text(UNFORMATTED, "utf-8")
+    file.chmod(0o640)
+    other.write_text(FORMATTED, "utf-8")
+    before = other.stat().st_mtime_ns
+    assert cli.main(["fmt", str(file), str(other)]) == 0
+    assert file.read_text("utf-8") == FORMATTED and file.stat().st_mode & 0o777 == 0o640
+    assert other.stat().st_mtime_ns == before, "a file that is formatted is left alone"
+    assert capsys.readouterr().out == f"formatted {file}\n"
+    assert sorted(path.name for path in tmp_path.glob("*wia*")) == ["a.wia", "b.wia"]
+
+
+def test_fmt_check_and_diff_write_nothing(tmp_path, capsys):
+    file = tmp_path / "a.wia"
+    file.write_text(UNFORMATTED, "utf-8")
+    assert cli.main(["fmt", "--check", str(file)]) == 1
+    assert capsys.readouterr().out == f"would change {file}\n"
+    assert cli.main(["fmt", "--diff", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"--- {file}\n+++ formatted\n") and "+    B = A * 2.0;" in shown
+    assert cli.main(["fmt", "--check", "--json", str(file)]) == 1
+    assert json.loads(capsys.readouterr().out) == [{"file": str(file), "changed": True}]
+    assert file.read_text("utf-8") == UNFORMATTED
+
+
+def test_fmt_reports_syntax_errors_and_leaves_the_file(tmp_path, capsys):
+    broken, fine = tmp_path / "broken.wia", tmp_path / "fine.wia"
+    broken.write_text("kernel f(input A: tensor { B = A; }", "utf-8")
+    fine.write_text(UNFORMATTED, "utf-8")
+    assert cli.main(["fmt", str(broken), str(fine), str(tmp_path / "absent.wia")]) == 1
+    captured = capsys.readouterr()
+    assert "error: " in captured.err and f"{broken}:1:" in captured.err
+    assert "cannot read" in captured.err
+    assert broken.read_text("utf-8") == "kernel f(input A: tensor { B = A; }"
+    assert fine.read_text("utf-8") == FORMATTED, "the others are formatted all the same"
+
+
+def test_fmt_reads_standard_input(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO(UNFORMATTED))
+    assert cli.main(["fmt", "-"]) == 0
+    assert capsys.readouterr().out == FORMATTED
+
+
+def test_cpp_files_are_known_by_their_names(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("WIA_CACHE_DIR", str(tmp_path / "cache"))
+    file = tmp_path / "add.cpp"
+    file.write_text("for (int i = 0; i < N; i++) c[i] = a[i] + b[i];", "utf-8")
+    arguments = ["--args", "a=f32[17], b=f32[17]", "--debug", "--verify"]
+    assert cli.main(["run", str(file), *arguments]) == 0
+    assert "agrees" in capsys.readouterr().out
+    assert cli.main(["run", str(file), "--language", "wia", *arguments]) == 1
+    assert "error: " in capsys.readouterr().err
