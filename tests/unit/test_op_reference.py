@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
-
 import numpy as np
 import pytest
 import wia_compiler as wia
+from op_tool import TOOL
 from wia_compiler.dialects.wia.aliases import ALIASES
 from wia_compiler.dialects.wia.declarations import DECLARATIONS
-
-ROOT = Path(__file__).parents[2]
-
-
-def op_reference() -> ModuleType:
-    """tools/op_reference.py as a module."""
-    spec = importlib.util.spec_from_file_location("op_reference", ROOT / "tools/op_reference.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-TOOL = op_reference()
 
 
 def test_the_page_is_current() -> None:
