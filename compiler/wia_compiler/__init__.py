@@ -20,6 +20,7 @@ from wia_compiler.base.errors import (
     CompileError,
     Diagnostic,
     TargetError,
+    VerificationError,
     WiaError,
 )
 
@@ -70,6 +71,7 @@ __all__ = [
     "Spec",
     "TargetError",
     "Tensor",
+    "VerificationError",
     "WiaError",
     "__version__",
     "cache",
