@@ -124,6 +124,16 @@ def test_a_kernel_between_two_keeps_them_apart() -> None:
     assert kernels(module) == ["fused_exp_sqrt", "fused_tanh"]
 
 
+def test_kernels_of_many_ops_are_not_merged_for_ever() -> None:
+    def body(b: Builder, x: SSAValue) -> list[SSAValue]:
+        return [b.op("exp", b.op("neg", x)) for _ in range(60)]
+
+    module, decisions = fuse(body, EAGER, x="4xf32")
+    assert len(kernels(module)) == 3
+    reasons = [each.reason for each in of_kind(decisions, "horizontal") if not each.taken]
+    assert "together they have 50 ops, kernels of up to 48 are merged" in reasons
+
+
 def test_readers_of_one_value_merge_so_that_it_need_not_be_written() -> None:
     def body(b: Builder, x: SSAValue) -> list[SSAValue]:
         t = b.op("tanh", x)

@@ -25,6 +25,8 @@ from wia_compiler.passes.fusing.report import (
 
 _NEIGHBOURS = 4
 """Kernels before one in the text, of its kind, that it is compared with."""
+_MOST_OPS = 48
+"""Ops of a joint kernel: few share what they read, and time to compile grows with their square."""
 
 
 @dataclass
@@ -108,6 +110,12 @@ class Horizontal:
 
 
 def _refusal(one: Group, other: Group) -> Refusal | None:
+    ops = len(one.members) + len(other.members)
+    if ops > _MOST_OPS:
+        return Refusal(
+            f"together they have {ops} ops, kernels of up to {_MOST_OPS} are merged",
+            f"they had {_MOST_OPS} ops or fewer, not {ops}",
+        )
     if one.domain != other.domain:
         shapes = [_shape_text(each.domain) for each in (one, other)]
         points = [math.prod(each.domain) for each in (one, other)]
