@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import FunctionType, IntegerAttr, LocationAttr, UnitAttr, i64
@@ -329,6 +330,9 @@ class HostLowering:
         """Call a nest that copies one array to another, for what ``maker`` stands for."""
         group = Group("copy", [], {value: source}, {}, [Result(value, target)])
         for plan in plan_group(group):
+            plan.leaves = [replace(leaf, ops=[maker]) for leaf in plan.leaves]
+            for op in (op for leaf in plan.leaves for op in leaf.body.walk()):
+                op.location = maker.location
             self._call(plan, f"{self.kernel.sym_name.data}_copy", [maker], maker.location)
 
 
