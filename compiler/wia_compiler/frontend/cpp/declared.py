@@ -41,7 +41,9 @@ def type_of(node: Node, text: CppText) -> DeclaredType:
         is_word = child.type in ("type_qualifier", "storage_class_specifier")
         if is_word and text_of(child) not in _IGNORED:
             raise text.refuse(child, f"{text_of(child)!r} is outside of the subset", "leave it out")
-    written = field_of(node, "type")
+    written = node.child_by_field_name("type")
+    if written is None:
+        raise text.refuse(node, "this has no type", "write one: void f(…), float x = 0")
     is_const = bool(qualifiers & {"const", "constexpr"})
     if written.type == "placeholder_type_specifier":
         return DeclaredType(None, is_const, is_auto=True)
@@ -85,6 +87,10 @@ def declarator_of(node: Node, text: CppText) -> Declarator:
     """``*a``, ``&x``, ``A[M][K]``, ``a``; what binds tighter stands further inside."""
     match node.type:
         case "identifier":
+            if not text_of(node).isascii():
+                raise text.refuse(
+                    node, f"{text_of(node)!r} is no name of the IR", "use letters from a to z"
+                )
             return Declarator(node)
         case "pointer_declarator":
             inner = declarator_of(field_of(node, "declarator"), text)

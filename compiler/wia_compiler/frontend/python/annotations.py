@@ -22,8 +22,10 @@ from wia_compiler.frontend.python.python_source import PythonText
 Role = Literal["input", "output", "inout"]
 
 _TYPE = re.compile(
-    r"\s*(?:(?P<role>input|output|inout)\s+)?(?P<name>[A-Za-z_]\w*)\s*(?:<(?P<entries>[^<>]*)>)?\s*"
+    r"\s*(?:(?P<role>input|output|inout)\s+)?(?P<name>[A-Za-z_]\w*)\s*(?:<(?P<entries>[^<>]*)>)?\s*",
+    re.ASCII,
 )
+_ENTRY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[?0-9][?A-Za-z0-9_]*")
 _FORMS = '"tensor<M, K, f32>", "output tensor<M, N>", "f32"'
 
 
@@ -163,8 +165,10 @@ def _parsed(
         words: list[syntax.Word] = []
         for part in match["entries"].split(","):
             stripped = part.strip()
+            if not _ENTRY.fullmatch(stripped):
+                raise text.refuse(node, f"{stripped!r} is no size and no dtype", f"write {_FORMS}")
             place = start + len(part) - len(part.lstrip())
-            words.append(syntax.Word(stripped or "?", span(place, place + len(stripped))))
+            words.append(syntax.Word(stripped, span(place, place + len(stripped))))
             start += len(part) + 1
         entries = tuple(words)
     name = syntax.Word(match["name"], span(match.start("name"), match.end("name")))

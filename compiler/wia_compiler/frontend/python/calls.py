@@ -72,13 +72,13 @@ def _call_name(node: ast.Call, function: ast.Name, scope: Scope, read: Read) -> 
     value = scope.known.object(function)
     if scope.is_kernel(value):
         return _call_kernel(node, value, scope, read)
-    if name in _BUILTIN_CASTS and value in (float, int, bool):
+    if name in _BUILTIN_CASTS and any(value is each for each in (float, int, bool)):
         _expect(node, scope, 1, f"{name}(x)")
         return _cast(read(node.args[0]), _BUILTIN_CASTS[name], node, scope)
     if name == "len":
         _expect(node, scope, 1, "len(x)")
         return scope.axis(node.args[0], 0)
-    if value in (min, max):
+    if value is min or value is max:
         return _smaller_or_larger(node, name, scope, read)
     if value is MISSING or library_of(value) == "builtins":
         return _operation(node, name, "", scope, read)
@@ -260,7 +260,7 @@ def _dtype_of(node: ast.expr, scope: Scope) -> str | None:
         return dtype_name(node.id) if node.id in DTYPES else None
     if value is MISSING or is_array(value):
         return None
-    if value in (float, int, bool):
+    if any(value is each for each in (float, int, bool)):
         return _BUILTIN_CASTS[value.__name__]
     return dtype_name(value)
 

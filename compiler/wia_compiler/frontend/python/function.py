@@ -41,6 +41,7 @@ def read_function(function: types.FunctionType, is_kernel: Callable[[Any], bool]
     scope = Scope(text, known, is_kernel)
     parameters: list[syntax.Parameter] = []
     _check_form(node, text)
+    scope.check_name(node.name, node)
     for argument, default in _arguments(node):
         try:
             parameters.append(_parameter(argument, default, node, scope))
@@ -99,6 +100,7 @@ def _parameter(
     argument: ast.arg, default: ast.expr | None, node: ast.FunctionDef, scope: Scope
 ) -> syntax.Parameter:
     text, name = scope.text, argument.arg
+    scope.check_name(name, argument)
     span = text.span(argument)
     word = syntax.Word(name, span._replace(end_column=span.column + len(name)))
     if argument.annotation is None:

@@ -27,6 +27,7 @@ def for_statement(node: ast.For, scope: Scope, read_statements: ReadStatements) 
     if not isinstance(node.target, ast.Name):
         raise scope.text.refuse(node.target, "a loop counts with one name", _HINT)
     name = node.target.id
+    scope.check_name(name, node.target)
     if name in scope.local and name not in scope.whole:
         raise scope.text.refuse(
             node.target,

@@ -70,6 +70,13 @@ class Scope:
         self.variables.add(f"{name}_{number}")
         return f"{name}_{number}"
 
+    def check_name(self, name: str, node: ast.AST) -> None:
+        """Refuse a name that the IR cannot spell."""
+        if not name.isascii():
+            raise self.text.refuse(
+                node, f"{name!r} is no name of the IR", "use letters from a to z"
+            )
+
     def axis(self, node: ast.expr, place: int) -> syntax.Expression:
         """The size of an axis of a parameter: a name of the language, or a number."""
         name = node.id if isinstance(node, ast.Name) else ""

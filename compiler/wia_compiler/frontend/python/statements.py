@@ -157,6 +157,7 @@ def _set(target: ast.expr, value: ast.expr, node: ast.stmt, scope: Scope) -> Non
 def _place(target: ast.expr, scope: Scope) -> syntax.Expression:
     """What an assignment sets: a variable, an element, or with ``C[:]`` a whole array."""
     if isinstance(target, ast.Name):
+        scope.check_name(target.id, target)
         if target.id in scope.aliases:
             raise scope.text.refuse(
                 target, f"{target.id!r} is a size and cannot be set", "use another name"
@@ -212,6 +213,7 @@ def _declare(node: ast.AnnAssign, scope: Scope) -> None:
             node.annotation, "a variable is no input and no output", 'write s: "f32" = 0.0'
         )
     span = scope.text.span(node)
+    scope.check_name(node.target.id, node.target)
     values = () if node.value is None else (read(node.value, scope),)
     word = scope.text.word(node.target.id, node.target)
     scope.variables.add(node.target.id)
