@@ -11,7 +11,8 @@ from wia_compiler.base.dtypes import DTYPES, DType
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.dialects.types import Value
 from wia_compiler.dialects.wia.declaration import Attributes
-from wia_compiler.dialects.wia.placement import Margin, cuts_of, margins_of
+from wia_compiler.dialects.wia.padding import Margin, margins_of
+from wia_compiler.dialects.wia.placement import cuts_of
 from wia_compiler.dialects.wia.rules import normalize_axis
 from wia_compiler.reference.elementwise import Meaning, Named
 from wia_compiler.reference.reductions import spec_of_array

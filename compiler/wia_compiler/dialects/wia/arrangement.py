@@ -6,17 +6,16 @@ import math
 from typing import Any
 
 from wia_compiler.dialects.types import TensorSpec, Value
+from wia_compiler.dialects.wia.arranging import AXIS, arranged, attribute, cut, whole_attribute
 from wia_compiler.dialects.wia.declaration import (
-    Access,
     Attributes,
-    Infer,
     InferenceError,
     OpDeclaration,
     Operands,
     Parameter,
 )
-from wia_compiler.dialects.wia.formula import Algebra, Call, Formula
-from wia_compiler.dialects.wia.movement import free, whole_numbers
+from wia_compiler.dialects.wia.formula import Algebra, Call
+from wia_compiler.dialects.wia.movement import whole_numbers
 from wia_compiler.dialects.wia.rules import describe, normalize_axes, normalize_axis, same_dtype
 
 Axes = tuple[int, ...]
@@ -69,79 +68,6 @@ def _stack(call: Call[Any], a: Algebra[Any]) -> Any:
     return a.op("concat", *parts, dim=axis)
 
 
-def _cut(value: Any, axis: int, start: int, size: int, a: Algebra[Any]) -> Any:
-    """``size`` elements of an axis from ``start``."""
-    none: tuple[Value, ...] = (None,) * axis
-    return a.op("slice", value, starts=(*none, start), stops=(*none, start + size))
-
-
-def _part(operand: TensorSpec, attributes: Attributes, op: str) -> tuple[int, int, int]:
-    """Axis, first element and length of the part that ``chunk``, ``split`` … take."""
-    axis = normalize_axis(attributes["dim"], operand)
-    size = operand.shape[axis]
-    if op == "narrow":
-        start, length = (_whole(attributes, name, op) for name in ("start", "length"))
-        first = start + size if start < 0 else start
-        if length < 0 or not 0 <= first <= size - length:
-            raise InferenceError(
-                f"narrow: {length} elements from {start} do not lie on axis {axis} of "
-                f"{describe(operand)}",
-                f"start and length must stay within {size}",
-            )
-        return axis, first, length
-    index = _whole(attributes, "index", op)
-    if op == "select":
-        count, step = size, 1
-    else:
-        name = "chunks" if op == "chunk" else "split_size"
-        number = _whole(attributes, name, op)
-        if number < 1:
-            raise InferenceError(
-                f"{op}'s {name} starts at 1, found {number}", "one part is the whole axis"
-            )
-        step = -(-size // number) if op == "chunk" else number
-        count = max(-(-size // step), 1) if step else number
-    position = index + count if index < 0 else index
-    if not 0 <= position < count:
-        raise InferenceError(
-            f"{op}: index {index} is out of range for axis {axis} of {describe(operand)}, which "
-            f"has {count} part{'s' * (count != 1)}",
-            f"expected {-count} to {count - 1}" if count else "the axis has no elements",
-        )
-    start = min(position * step, size)
-    return axis, start, min(step, size - start)
-
-
-def _whole(attributes: Attributes, name: str, op: str) -> int:
-    value = attributes[name]
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise InferenceError(
-            f"{op}'s {name} is a whole number, found {value!r}",
-            "write it as a number, without a point",
-        )
-    return value
-
-
-def _infer_part(op: str) -> Infer:
-    def infer(operands: Operands, attributes: Attributes) -> TensorSpec:
-        operand = operands["input"]
-        axis, _, length = _part(operand, attributes, op)
-        middle = () if op == "select" else (length,)
-        shape = (*operand.shape[:axis], *middle, *operand.shape[axis + 1 :])
-        return TensorSpec(shape, operand.dtype)
-
-    return infer
-
-
-def _take_part(op: str) -> Formula:
-    def formula(call: Call[Any], a: Algebra[Any]) -> Any:
-        value = call["input"]
-        axis, start, length = _part(a.spec(value), call.attributes, op)
-        return a.reshape(_cut(value, axis, start, length, a), call.result.shape)
-
-    return formula
-
-
 def _infer_flip(operands: Operands, attributes: Attributes) -> TensorSpec:
     operand = operands["input"]
     normalize_axes(whole_numbers(attributes["dims"], "dims"), operand)
@@ -181,8 +107,8 @@ def _roll(call: Call[Any], a: Algebra[Any]) -> Any:
         size = a.spec(value).shape[axis]
         by = by % size if size else 0
         if by:
-            tail = _cut(value, axis, size - by, by, a)
-            value = a.op("concat", tail, _cut(value, axis, 0, size - by, a), dim=axis)
+            tail = cut(value, axis, size - by, by, a)
+            value = a.op("concat", tail, cut(value, axis, 0, size - by, a), dim=axis)
     return a.reshape(value, call.result.shape)
 
 
@@ -212,7 +138,7 @@ def _tile(call: Call[Any], a: Algebra[Any]) -> Any:
 
 def _infer_repeat_interleave(operands: Operands, attributes: Attributes) -> TensorSpec:
     operand = operands["input"]
-    repeats = _whole(attributes, "repeats", "repeat_interleave")
+    repeats = whole_attribute(attributes, "repeats", "repeat_interleave")
     if repeats < 0:
         raise InferenceError(
             f"repeat_interleave's repeats starts at 0, found {repeats}",
@@ -239,7 +165,7 @@ def _repeat_interleave(call: Call[Any], a: Algebra[Any]) -> Any:
 
 def _infer_pixel_shuffle(operands: Operands, attributes: Attributes) -> TensorSpec:
     operand = operands["input"]
-    factor = _whole(attributes, "upscale_factor", "pixel_shuffle")
+    factor = whole_attribute(attributes, "upscale_factor", "pixel_shuffle")
     if operand.rank < 3 or factor < 1 or operand.shape[-3] % factor**2:
         raise InferenceError(
             f"pixel_shuffle by {factor} needs …×(C·{factor}²)×H×W, found {describe(operand)}",
@@ -259,146 +185,74 @@ def _pixel_shuffle(call: Call[Any], a: Algebra[Any]) -> Any:
     return a.reshape(moved, call.result.shape)
 
 
-def _row(
-    name: str,
-    doc: str,
-    infer: Infer,
-    formula: Formula,
-    rule: str,
-    *attributes: Parameter,
-    access: Access = "view",
-    operand: Parameter | None = None,
-) -> OpDeclaration:
-    parameters = (operand or Parameter("input"), *attributes)
-    return OpDeclaration(
-        name,
-        "movement",
-        parameters,
-        infer,
-        free,
-        doc,
-        primitive=False,
-        formula=formula,
-        access=access,
-        rule=f"any dtype; {rule}",
-    )
-
-
-def _attribute(name: str, *default: Value, aliases: tuple[str, ...] = ()) -> Parameter:
-    if not default:
-        return Parameter(name, "attribute", aliases=aliases)
-    return Parameter(name, "attribute", default[0], aliases)
-
-
-_AXIS = ("axis",)
-
 ARRANGEMENT: tuple[OpDeclaration, ...] = (
-    _row(
+    arranged(
         "squeeze",
         "Axes of size 1 dropped: those named, or all.",
         _infer_squeeze,
         _reshaped,
         "an axis named that is larger than 1 stays",
-        _attribute("dim", None, aliases=_AXIS),
+        attribute("dim", None, aliases=AXIS),
     ).with_example("squeeze(x)", x=[[[1, 2]]]),
-    _row(
+    arranged(
         "unsqueeze",
         "An axis of size 1 put in.",
         _infer_unsqueeze,
         _reshaped,
         "dim is where the new axis stands in the result",
-        _attribute("dim", aliases=_AXIS),
+        attribute("dim", aliases=AXIS),
     ).with_example("unsqueeze(x, 0)", x=[1, 2]),
-    _row(
+    arranged(
         "stack",
         "Arrays of one shape joined along a new axis.",
         _infer_stack,
         _stack,
         "one shape and dtype; dim is a new axis with one element for each array",
-        _attribute("dim", 0, aliases=_AXIS),
+        attribute("dim", 0, aliases=AXIS),
         access="free",
         operand=Parameter("tensors", "tensors"),
     ).with_example("stack([x, y])", x=[1, 2], y=[3, 4]),
-    _row(
-        "chunk",
-        "Part number index of chunks parts of an axis, the last of which may be smaller.",
-        _infer_part("chunk"),
-        _take_part("chunk"),
-        "dim has size / chunks elements, rounded up",
-        _attribute("chunks"),
-        _attribute("index"),
-        _attribute("dim", 0, aliases=_AXIS),
-    ).with_example("chunk(x, 2, 1)", x=[1, 2, 3, 4, 5]),
-    _row(
-        "split",
-        "Part number index of an axis cut into parts of split_size, the last may be smaller.",
-        _infer_part("split"),
-        _take_part("split"),
-        "dim has split_size elements, or what is left",
-        _attribute("split_size"),
-        _attribute("index"),
-        _attribute("dim", 0, aliases=_AXIS),
-    ).with_example("split(x, 2, 2)", x=[1, 2, 3, 4, 5]),
-    _row(
-        "narrow",
-        "length elements of an axis from start; a start below 0 counts from the end.",
-        _infer_part("narrow"),
-        _take_part("narrow"),
-        "dim has length elements, which must be there",
-        _attribute("dim", aliases=_AXIS),
-        _attribute("start"),
-        _attribute("length"),
-    ).with_example("narrow(x, 0, 1, 2)", x=[1, 2, 3, 4]),
-    _row(
-        "select",
-        "The slice at one position of an axis; a position below 0 counts from the end.",
-        _infer_part("select"),
-        _take_part("select"),
-        "dim goes; the position must be there",
-        _attribute("dim", aliases=_AXIS),
-        _attribute("index"),
-    ).with_example("select(x, 0, -1)", x=[[1, 2], [3, 4]]),
-    _row(
+    arranged(
         "flip",
         "The order of elements reversed along axes.",
         _infer_flip,
         _flip,
         "shape of input",
-        _attribute("dims", aliases=("dim", "axis")),
+        attribute("dims", aliases=("dim", "axis")),
     ).with_example("flip(x, [1])", x=[[1, 2, 3], [4, 5, 6]]),
-    _row(
+    arranged(
         "roll",
         "Elements moved along axes; those that leave at the end come back at the start.",
         _infer_roll,
         _roll,
         "shape of input",
-        _attribute("shifts"),
-        _attribute("dims", None, aliases=("dim", "axis")),
+        attribute("shifts"),
+        attribute("dims", None, aliases=("dim", "axis")),
         access="free",
     ).with_example("roll(x, 1)", x=[1, 2, 3, 4]),
-    _row(
+    arranged(
         "tile",
         "The array repeated dims times along each axis, as blocks.",
         _infer_tile,
         _tile,
         "each size times its count, counted from the last axis",
-        _attribute("dims", aliases=("repeats",)),
+        attribute("dims", aliases=("repeats",)),
     ).with_example("tile(x, [2, 2])", x=[1, 2]),
-    _row(
+    arranged(
         "repeat_interleave",
         "Each element repeated, next to itself, along an axis; of all, in row-major order.",
         _infer_repeat_interleave,
         _repeat_interleave,
         "dim is repeats times as long; without dim a list",
-        _attribute("repeats"),
-        _attribute("dim", None, aliases=_AXIS),
+        attribute("repeats"),
+        attribute("dim", None, aliases=AXIS),
     ).with_example("repeat_interleave(x, 2)", x=[1, 2]),
-    _row(
+    arranged(
         "pixel_shuffle",
         "Groups of upscale_factor² channels spread over as many pixels (Shi et al., 2016).",
         _infer_pixel_shuffle,
         _pixel_shuffle,
         "…×(C·r²)×H×W gives …×C×(H·r)×(W·r)",
-        _attribute("upscale_factor"),
+        attribute("upscale_factor"),
     ).with_example("pixel_shuffle(x, 2)", x=[[[[1]], [[2]], [[3]], [[4]]]]),
 )

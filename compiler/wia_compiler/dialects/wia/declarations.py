@@ -16,6 +16,8 @@ from wia_compiler.dialects.wia.indexing import INDEXING
 from wia_compiler.dialects.wia.losses import LOSSES
 from wia_compiler.dialects.wia.movement import MOVEMENT
 from wia_compiler.dialects.wia.normalization import NORMALIZATION
+from wia_compiler.dialects.wia.padding import PADDING
+from wia_compiler.dialects.wia.parts import PARTS
 from wia_compiler.dialects.wia.placement import PLACEMENT
 from wia_compiler.dialects.wia.pooling import POOLING
 from wia_compiler.dialects.wia.quantization import QUANTIZATION
@@ -48,7 +50,9 @@ DECLARATIONS: dict[str, OpDeclaration] = {
         *ATTENTION,
         *MOVEMENT,
         *ARRANGEMENT,
+        *PARTS,
         *PLACEMENT,
+        *PADDING,
         *INDEXING,
         *SELECTION,
     )

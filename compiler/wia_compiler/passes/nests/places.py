@@ -15,7 +15,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import TensorOp
-from wia_compiler.dialects.wia.placement import margins_of
+from wia_compiler.dialects.wia.padding import margins_of
 from wia_compiler.dialects.wia.rules import normalize_axis
 from wia_compiler.passes.affine import floor_divide, linear_form, modulo, range_of, simplify
 from wia_compiler.passes.nests.movement import Index
