@@ -152,3 +152,15 @@ def test_the_reference_runs_as_python_does(statements: Lines) -> None:
 @given(blocks(2))
 def test_the_cpu_runs_as_python_does(statements: Lines) -> None:
     check(statements, lambda kernel, *arguments: kernel(*arguments))
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(blocks(3))
+def test_what_the_notation_prints_of_a_program_computes_the_same(statements: Lines) -> None:
+    def run(kernel: wia.Kernel, *arguments: object) -> object:
+        printed = kernel.ir("chapter")
+        again = wia.compile(printed).k
+        assert again.ir("chapter") == printed
+        return wia.reference(again, *arguments)
+
+    check(statements, run)

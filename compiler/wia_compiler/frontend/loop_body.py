@@ -17,7 +17,7 @@ from wia_compiler.dialects.loop_elements import YieldOp
 from wia_compiler.dialects.wia.ops import AnyTensorType, ConstantOp, LiteralType, TensorOp
 from wia_compiler.dialects.wia.size import SizeOp
 from wia_compiler.frontend import syntax
-from wia_compiler.frontend.body import Body
+from wia_compiler.frontend.body import Body, is_made_of_literals
 
 
 @dataclass
@@ -68,7 +68,7 @@ class NestBody(Body):
 
     def _inside(self, value: SSAValue) -> SSAValue:
         """The value in the nest: numbers of the text are written again, the rest are arguments."""
-        return self._copy(value) if _is_literal(value) else self._argument(value)
+        return self._copy(value) if is_made_of_literals(value) else self._argument(value)
 
     def _copy(self, value: SSAValue) -> SSAValue:
         owner = value.owner
@@ -197,19 +197,3 @@ def sizes_of(body: Body, *, inputs_only: bool = False) -> set[str]:
     """The named sizes of a kernel's types; only those that a call fixes."""
     parameters = body.signature.inputs if inputs_only else body.signature.parameters
     return {dim for p in parameters for dim in p.type.dims or () if isinstance(dim, str)}
-
-
-def _is_literal(value: SSAValue) -> bool:
-    """Whether a value is made of numbers of the text alone."""
-    pending, seen = [value], 0
-    while pending and seen < 64:
-        seen += 1
-        each = pending.pop()
-        match each.owner:
-            case ConstantOp() as op if isinstance(op.result.type, LiteralType):
-                continue
-            case TensorOp() as op if op.declaration.name != "cast":
-                pending += op.operands
-            case _:
-                return False
-    return not pending
