@@ -152,8 +152,8 @@ def _reports_unbound(call: syntax.Call, body: Body, evaluate: Evaluate) -> bool:
     They may stand for tuples: how many arguments there are is not known before.
     """
     values = [a.value for a in call.arguments if isinstance(a.value, syntax.Value)]
-    known = {**body.values, **body.unset}
-    free = [v for v in values if v.text not in known and body.bound.find(v.text) is None]
+    unknown = [v for v in values if v.text not in body.values and v.text not in body.unset]
+    free = [v for v in unknown if body.bound.find(v.text) is None]
     for value in free:
         evaluate(value)
     return bool(free)
