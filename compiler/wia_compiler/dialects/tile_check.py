@@ -25,7 +25,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-MOST_INDICES = 6
+MOST_INDICES = 14
 """Indices of one access that a status record holds."""
 
 

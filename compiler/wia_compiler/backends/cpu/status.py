@@ -1,6 +1,6 @@
 """The status record of a kernel that checks indices: what its code notes, and the error of it.
 
-The record is 8 numbers at the start of the workspace: 0, or 1 plus the number of the first check
+The record is 16 numbers at the start of the workspace: 0, or 1 plus the number of the first check
 that failed; then the indices of the access that it is about.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from wia_compiler.base.errors import OutOfRangeError
 from wia_compiler.base.source import Source, Span
 
-NUMBERS = 8
+NUMBERS = 16
 """How many the record holds."""
 
 

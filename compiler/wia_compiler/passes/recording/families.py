@@ -7,6 +7,8 @@ from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation
 
 from wia_compiler.base.record import Family
+from wia_compiler.dialects.loop_control import ForOp as LoopOp
+from wia_compiler.dialects.loop_elements import LoadOp, StoreOp
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.dialects.tpu.ops import FAMILIES as TPU_FAMILIES
 from wia_compiler.dialects.wia.ops import ConstantOp, DeclareOp, FusedOp, TensorOp, label_of
@@ -18,8 +20,14 @@ _LEAF_FAMILIES: dict[str, Family] = {
     "window": "contraction",
     "copy": "movement",
 }
-_LOOPS = ("scf.for", "scf.parallel", "scf.forall", "scf.while")
-_MOVES = ("memref.load", "memref.store", "memref.copy", "vector.load", "vector.store")
+_LOOPS = (
+    *("scf.for", "scf.parallel", "scf.forall", "scf.while"),
+    *("loop.nest", "loop.for", "loop.while"),
+)
+_MOVES = (
+    *("memref.load", "memref.store", "memref.copy", "vector.load", "vector.store"),
+    *("loop.load", "loop.store"),
+)
 _ARITHMETIC = ("arith.", "math.", "vector.")
 
 
@@ -71,5 +79,9 @@ def label_for(op: Operation) -> str:
             return f"{op.axis.data} in {extent}" + (f" step {step}" if step != 1 else "")
         case ComputeOp():
             return op.kind.data
+        case LoopOp():
+            return f"for {op.axis.data}"
+        case LoadOp() | StoreOp():
+            return f"{op.name.partition('.')[2]} {op.array.name_hint or ''}".rstrip()
         case _:
             return op.name.partition(".")[2] or op.name

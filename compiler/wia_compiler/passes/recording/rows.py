@@ -179,19 +179,26 @@ def _listed(module: ModuleOp, kernel: str, level: Level) -> Iterator[_Listed]:
     scalars = level == "low" and sum(1 for _ in module.walk()) <= _MOST_SCALAR_OPS
     for op in module.ops:
         yield op, None
-        yield from _inside(op, op, scalars=scalars)
+        yield from _inside(op, op, scalars=scalars, points=level == "mid")
 
 
-def _inside(op: Operation, parent: Operation | None, *, scalars: bool) -> Iterator[_Listed]:
+def _inside(
+    op: Operation, parent: Operation | None, *, scalars: bool, points: bool = False
+) -> Iterator[_Listed]:
+    """``points``: the scalar ops of point code too, but not those of leaves."""
     for region in op.regions:
         for block in region.blocks:
             if block is not region.blocks.first:
                 yield from ((argument, parent) for argument in block.args)
             for inner in block.ops:
-                if _is_listed(inner, scalars):
+                if _is_listed(inner, scalars or points) or (points and inner.name in _POINTS):
                     yield inner, parent
                 if inner.regions and (scalars or inner.name != "tile.compute"):
-                    yield from _inside(inner, inner, scalars=scalars)
+                    yield from _inside(inner, inner, scalars=scalars, points=points)
+
+
+_POINTS = ("memref.load", "memref.store", "memref.alloca")
+"""Point code that has a row though it computes with indices."""
 
 
 def _is_listed(op: Operation, scalars: bool) -> bool:
@@ -275,6 +282,8 @@ _ASIDE = (
     "wia.constant",
     "wia.declare",
     "wia.condition",
+    "wia.size",
+    "loop.output",
     "cf.br",
     "cf.cond_br",
     ARGUMENT,
