@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import wia_compiler as wia
@@ -232,6 +234,8 @@ MEANINGS = [
     ("int64_t a", "a + 1", (2**40,), 2**40 + 1),
     ("int a, float b", "a > 2 ? a : b", (3, 0.5), 3.0),
     ("float a", "INT_MAX % 1000 + a", (0.0,), 647.0),
+    ("float a", "std::max(-INFINITY, a)", (-1e38,), np.float32(-1e38)),
+    ("float a", "a > 0 ? NAN : INFINITY", (0.0,), math.inf),
 ]
 
 

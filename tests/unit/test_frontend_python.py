@@ -211,6 +211,20 @@ def test_minimum_of_python_and_of_numpy_treat_nan_as_they_do():
         np.testing.assert_equal(float(both), float(np.minimum(a, b)))
 
 
+def test_infinity_and_nan():
+    @wia.kernel
+    def f(x: "tensor<N, f32>"):
+        largest: "f32" = -math.inf
+        for i in range(N):
+            largest = max(largest, x[i])
+        return largest, np.where(x > 0.0, x, np.nan)
+
+    largest, kept = f(np.float32([-3, -1, 2]))
+    assert largest == 2.0
+    np.testing.assert_array_equal(kept, [np.nan, np.nan, 2])
+    assert f(np.float32([]))[0] == -math.inf
+
+
 def test_chained_comparisons_and_bits():
     @wia.kernel
     def f(x: "tensor<N, i32>"):

@@ -90,6 +90,12 @@ def test_numbers_are_part_of_the_code_and_of_its_key(caplog):
     assert not any("other" in flag for flag in keys[0].flags)
 
 
+def test_numbers_that_parameters_hide_are_not_part_of_the_key():
+    text = "kernel k(input A: tensor, alpha: f32, output B: tensor) { B = A * alpha; }"
+    keys = [wia.compile(text, bindings={"alpha": n}).k.build(X).cache.digest for n in (1, 2)]
+    assert keys[0] == keys[1]
+
+
 def test_unbound_names_are_named():
     with pytest.raises(wia.CompileError, match="no value named '%bias'") as caught:
         wia.compile(DENSE, bindings={"weight": X})

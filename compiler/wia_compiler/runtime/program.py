@@ -159,6 +159,7 @@ def kernel_units(
     for name, signature in imported.kernels.items():
         reached = [each for each in _reached(name, calls) if each in texts]
         words = {word for each in reached for word in _WORD.findall(texts[each].text)}
+        words -= {p.name for each in reached for p in imported.kernels[each].parameters}
         numbers = bound_numbers(words, bindings)
         units[name] = KernelUnit(
             imported,
