@@ -104,9 +104,7 @@ def _formula(op: str, count: int):
         spread = tuple(stride - 1 for stride, *_ in reversed(rows))
         x = a.op("pad", x, pad=tuple(ends), interior=spread)
         w = a.op("flip", w, dims=tuple(range(2, 2 + count)))
-        w = a.reshape(w, (groups, shape[0] // groups, *shape[1:]))
-        w = a.op("permute", w, dims=(0, 2, 1, *range(3, 3 + count)))
-        w = a.reshape(w, (groups * shape[1], shape[0] // groups, *shape[2:]))
+        w = _swapped_channels(w, groups, a)
         operands = {"input": x, "weight": w}
         if call.get("bias") is not None:
             operands["bias"] = call["bias"]
@@ -114,6 +112,16 @@ def _formula(op: str, count: int):
         return a.named(f"conv{count}d", operands, {"dilation": dilations, "groups": groups})
 
     return formula
+
+
+def _swapped_channels(w: Any, groups: int, a: Algebra[Any]) -> Any:
+    """C×(F/groups)×… as F×(C/groups)×…, within each group."""
+    inputs, outputs, *taps = a.spec(w).shape
+    if groups == 1:
+        return a.op("permute", w, dims=(1, 0, *range(2, 2 + len(taps))))
+    w = a.reshape(w, (groups, inputs // groups, outputs, *taps))
+    w = a.op("permute", w, dims=(0, 2, 1, *range(3, 3 + len(taps))))
+    return a.reshape(w, (groups * outputs, inputs // groups, *taps))
 
 
 def _row(op: str, count: int, doc: str) -> OpDeclaration:
