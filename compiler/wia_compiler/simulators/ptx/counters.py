@@ -130,7 +130,17 @@ def with_ratios(totals: Mapping[str, int]) -> dict[str, int | float]:
     return found
 
 
-_OPERATIONS = {"ld": "ld", "ldu": "ld", "st": "st", "atom": "atom", "red": "red"}
+_OPERATIONS = {
+    "ld": "ld",
+    "ldu": "ld",
+    "st": "st",
+    "atom": "atom",
+    "red": "red",
+    "ldmatrix": "ldsm",
+    "stmatrix": "stsm",
+    "cp": "ldgsts",
+}
+"""What Nsight Compute calls the accesses of an opcode."""
 
 
 def _memory_totals(

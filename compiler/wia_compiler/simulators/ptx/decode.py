@@ -9,6 +9,13 @@ import numpy as np
 
 from wia_compiler.base.errors import Diagnostic, TargetError
 from wia_compiler.base.source import Source
+from wia_compiler.simulators.ptx.decode_async import decode_async
+from wia_compiler.simulators.ptx.decode_matrix import (
+    decode_matrix_load,
+    decode_matrix_store,
+    decode_multiply,
+    matrix_flops,
+)
 from wia_compiler.simulators.ptx.decode_memory import (
     decode_address,
     decode_atomic,
@@ -46,6 +53,9 @@ _MEMORY: Mapping[str, Callable[[Form, int, Scope], Step]] = {
     "st": decode_store,
     "atom": decode_atomic,
     "red": decode_atomic,
+    "cp": decode_async,
+    "ldmatrix": decode_matrix_load,
+    "stmatrix": decode_matrix_store,
 }
 _WARP: Mapping[str, Callable[[Form, Scope], Step]] = {
     "shfl": decode_shuffle,
@@ -97,6 +107,9 @@ def _decoded(form: Form, number: int, scope: Scope) -> Decoded:
         return Decoded(instruction, _MEMORY[opcode](form, number, scope), "memory")
     if opcode in _WARP:
         return Decoded(instruction, _WARP[opcode](form, scope), "move")
+    if opcode == "mma":
+        step, work = decode_multiply(form, scope), matrix_flops(form)
+        return Decoded(instruction, step, "tensor", work, "tensor")
     row = _row(form)
     _check_flags(form, row)
     flops = row.flops * form.types[-1].lanes if row.flops else 0

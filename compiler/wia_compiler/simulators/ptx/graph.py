@@ -18,7 +18,8 @@ from wia_compiler.simulators.ptx.syntax import Entry, Instruction, Symbol
 
 ENDINGS = ("bra", "brx", "ret", "exit", "trap")
 BARRIERS = ("bar", "barrier")
-GATHERINGS = ("shfl", "vote", "match", "redux", "mma", "ldmatrix", "stmatrix", "elect")
+WHOLE_WARP = ("mma", "ldmatrix", "stmatrix")
+GATHERINGS = ("shfl", "vote", "match", "redux", "elect", *WHOLE_WARP)
 
 
 @dataclass(frozen=True)

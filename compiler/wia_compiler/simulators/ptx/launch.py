@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.base.source import Source
+from wia_compiler.simulators.ptx.copies import Copies
 from wia_compiler.simulators.ptx.counters import LineCounts, line_counts, totals_of, with_ratios
 from wia_compiler.simulators.ptx.decode import Decoded, decode
 from wia_compiler.simulators.ptx.graph import BasicBlock, blocks_of
@@ -216,6 +217,7 @@ class _Prepared:
                     self.parameters,
                     np.zeros((count, self.shared_bytes), np.uint8),
                     np.zeros((threads.count, self.local_bytes), np.uint8),
+                    Copies(threads.count),
                     counts_memory,
                     traffic,
                 )

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wia_compiler.base.errors import Diagnostic
 from wia_compiler.base.source import Source
+from wia_compiler.simulators.ptx.copies import Copies
 from wia_compiler.simulators.ptx.counting import ideal_sectors, sectors, wavefronts
 from wia_compiler.simulators.ptx.faults import PtxFault
 from wia_compiler.simulators.ptx.memory import (
@@ -64,6 +65,7 @@ class Machine:
     parameters: NDArray[np.uint8]
     shared: NDArray[np.uint8]
     local: NDArray[np.uint8]
+    copies: Copies
     counts_memory: bool = True
     traffic: dict[tuple[int, str], Traffic] = field(default_factory=dict[tuple[int, str], Traffic])
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from wia_compiler.base.source import Source
 from wia_compiler.simulators.ptx.decode import Decoded
-from wia_compiler.simulators.ptx.graph import BasicBlock, gathers, waits_for_block
+from wia_compiler.simulators.ptx.graph import WHOLE_WARP, BasicBlock, gathers, waits_for_block
 from wia_compiler.simulators.ptx.machine import Machine
 from wia_compiler.simulators.ptx.operands import Read, Scope, reader
 from wia_compiler.simulators.ptx.syntax import Immediate, Instruction, Register
@@ -64,10 +64,8 @@ class Scheduler:
             instruction = decoded.instruction
             if instruction.predicate is not None:
                 self._predicates[number] = reader(instruction.predicate, _PREDICATE, scope)
-            if gathers(instruction) and instruction.operands:
-                last = instruction.operands[-1]
-                if isinstance(last, Register | Immediate):
-                    self._members[number] = reader(last, _U32, scope)
+            if gathers(instruction):
+                self._members[number] = reader(_members_of(instruction), _U32, scope)
             if instruction.opcode == "brx":
                 self._targets[number] = reader(instruction.operands[0], _U32, scope)
 
@@ -240,6 +238,14 @@ class Scheduler:
                 "the launch ran more instructions than its budget allows",
                 "pass a larger budget=, or None for a kernel that does end",
             )
+
+
+def _members_of(instruction: Instruction) -> Register | Immediate:
+    """The operand that names the lanes; instructions without one are for all of the warp."""
+    last = instruction.operands[-1] if instruction.operands else None
+    if isinstance(last, Register | Immediate) and instruction.opcode not in WHOLE_WARP:
+        return last
+    return Immediate(0xFFFFFFFF)
 
 
 def _count_branch(at: int, active: Mask, taken: Mask, executed: Executed) -> None:

@@ -13,7 +13,9 @@ from wia_compiler.simulators.ptx.syntax import Instruction
 from wia_compiler.simulators.ptx.types import TYPES, PtxType
 
 Array: TypeAlias = NDArray[Any]
-Pipe = Literal["integer", "float", "double", "special", "convert", "move", "memory", "control"]
+Pipe = Literal[
+    "integer", "float", "double", "special", "tensor", "convert", "move", "memory", "control"
+]
 
 
 class UnknownForm(Exception):

@@ -1,0 +1,54 @@
+"""Copies on their way: which group of which thread each belongs to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Offsets = NDArray[np.int64]
+
+
+@dataclass
+class PendingCopy:
+    """One execution of ``cp.async``: for each thread where its bytes go, the bytes, its group."""
+
+    lanes: Offsets
+    places: Offsets
+    content: NDArray[np.uint8]
+    groups: Offsets
+
+
+class Copies:
+    """The copies of some threads; ``open_group`` is the group that a thread adds to."""
+
+    def __init__(self, count: int):
+        self.open_group = np.zeros(count, np.int64)
+        self._pending: list[PendingCopy] = []
+
+    def add(self, copy: PendingCopy) -> None:
+        """A copy that was begun."""
+        self._pending.append(copy)
+
+    def commit(self, mask: NDArray[np.bool_]) -> None:
+        """Close the open group of the threads in a mask."""
+        self.open_group[mask] += 1
+
+    def wait(self, mask: NDArray[np.bool_], left: int, memory: NDArray[np.uint8]) -> None:
+        """Finish the copies of all closed groups but the ``left`` newest, of threads in a mask."""
+        waiting: list[PendingCopy] = []
+        for copy in self._pending:
+            done = mask[copy.lanes] & (copy.groups < self.open_group[copy.lanes] - left)
+            memory[copy.places[done]] = copy.content[done]
+            if not done.all():
+                rest = ~done
+                waiting.append(
+                    PendingCopy(
+                        copy.lanes[rest],
+                        copy.places[rest],
+                        copy.content[rest],
+                        copy.groups[rest],
+                    )
+                )
+        self._pending = waiting
