@@ -100,6 +100,8 @@ def _unknown(callee: syntax.Name, body: Body) -> tuple[str, Span, str | None]:
         return f"{name!r} is a dtype and cannot be called", callee.span, f"write cast(x, {name})"
     if "." in name:
         plain = name.rpartition(".")[2]
+        if plain == "constant":
+            return f"no op named {name!r}", callee.span, f"write {CONSTANT} 1.5"
         near = nearest(plain, DECLARATIONS)
         hint = f"write {OP_PREFIX}{near or 'NAME'}, or {near or 'NAME'}(…)"
         return f"no op named {name!r}", callee.span, hint

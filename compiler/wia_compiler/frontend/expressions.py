@@ -12,7 +12,7 @@ from wia_compiler.frontend.calls import call_values
 from wia_compiler.frontend.literals import out_of_range
 from wia_compiler.frontend.names import name_value
 from wia_compiler.frontend.slices import is_element, part_value
-from wia_compiler.frontend.vocabulary import OPERATORS
+from wia_compiler.frontend.vocabulary import OPERATORS, operations
 
 DEEPEST = 100
 """Levels of nesting that an expression may have; chains such as a + b + c count as one."""
@@ -99,6 +99,8 @@ def _binary(node: syntax.Binary, body: Body, depth: int) -> SSAValue | None:
     chain = [node]
     while isinstance(chain[-1].left, syntax.Binary):
         chain.append(chain[-1].left)
+    if body.in_notation and _calls_without_parentheses(chain[-1], body):
+        return None
     left = value_of(chain[-1].left, body, depth + 1)
     for link in reversed(chain):
         if _is_comparison(link) and _is_comparison(link.left):
@@ -113,6 +115,19 @@ def _binary(node: syntax.Binary, body: Body, depth: int) -> SSAValue | None:
         else:
             left = body.add_op(_BINARY[link.operator.text], [left, right], link.span)
     return left
+
+
+def _calls_without_parentheses(node: syntax.Binary, body: Body) -> bool:
+    """Report ``relu %x``, which reads as the remainder of relu and x."""
+    left, right = node.left, node.right
+    if node.operator.text != "%" or not isinstance(left, syntax.Name):
+        return False
+    if left.text not in operations() and left.text not in body.signatures:
+        return False
+    shown = f"%{right.text}" if isinstance(right, syntax.Name) else "…"
+    hint = f"write {left.text}({shown}), or tensor.{left.text} {shown}"
+    body.report(f"{left.text!r} is not a value", left.span, hint)
+    return True
 
 
 def _right_side(node: syntax.Binary, body: Body, depth: int) -> SSAValue | None:

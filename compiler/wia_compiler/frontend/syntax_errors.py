@@ -177,9 +177,11 @@ def _hint(fault: Fault) -> str | None:
         return f"write '{fault.meant[1]}'"
     if fault.is_spare_semicolon:
         return "a line of the IR notation ends without ';'"
-    called = _CALLED.match(fault.source.line(fault.span.line)[: fault.span.column - 1])
-    if called is not None and "RESULT" in fault.accepts:
-        return f"write {called[1]}(%{called[2]}, …), or tensor.{called[1]} %{called[2]}, …"
+    if fault.accepts == {"COLON"} and fault.found in (",", ")"):
+        return f"give its type: {fault.previous_text}: tensor"
+    notation = _hint_of_notation(fault)
+    if notation is not None:
+        return notation
     if isinstance(fault.previous, Token) and fault.previous.type == "FOR" and fault.found == "(":
         return "write for i in 0..N step 1 { … }"
     if "RANGE" in fault.accepts and fault.found == "{":
@@ -209,6 +211,30 @@ def _hint(fault: Fault) -> str | None:
     if number and touching and fault.found[0].isalpha():
         spelling = fault.previous_text
         return f"write {spelling} * {fault.found}, or {spelling} alone: numbers have no suffix"
+    return None
+
+
+def _hint_of_notation(fault: Fault) -> str | None:
+    """What to write instead in the IR notation."""
+    found, text = fault.found, fault.source.text
+    if isinstance(fault.previous, Token) and fault.previous.type == "FUNC" and found == ".":
+        return "write func @NAME(…)"
+    if "RESULT" not in fault.accepts:
+        return None
+    after = text[fault.start + len(found) : fault.start + len(found) + 20].lstrip(" \t")
+    called = _CALLED.match(fault.source.line(fault.span.line)[: fault.span.column - 1])
+    if called is not None:
+        return f"write {called[1]}(%{called[2]}, …), or tensor.{called[1]} %{called[2]}, …"
+    if found[:1] == "%" and after[:1] == ":":
+        return "name each result: %a, %b = …"
+    if fault.outside:
+        return None
+    if found in ("if", "for", "while"):
+        return "a func branches: cond_br %condition, ^then, ^else"
+    if found[:1].isalpha() and after[:1] == "(":
+        return f"give what it returns a name: %y = {found}(…)"
+    if found[:1].isalpha() and after[:1] == "=":
+        return f"write %{found} = …; statements stand in a kernel"
     return None
 
 

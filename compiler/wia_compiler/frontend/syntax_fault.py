@@ -94,6 +94,9 @@ class Fault:
             return ("SEMICOLON", ";")
         if "MATCH" in self.accepts and self.found[:1] == "%":
             return ("MATCH", "match")
+        is_label = isinstance(self.previous, Token) and self.previous.type == "LABEL"
+        if is_label and "COLON" in self.accepts and self.span.line > after.line:
+            return ("COLON", ":")
         next_line = self.found[:1] == "%" and self.span.line > after.line
         if "RPAR" in self.accepts and (self.found in ("{", ";") or next_line):
             return ("RPAR", ")")
