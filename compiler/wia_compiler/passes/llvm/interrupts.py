@@ -29,6 +29,8 @@ Pace: TypeAlias = "Literal['each', 'counted']"
 
 HEAVY_BODY = 1 << 16
 """Scalar operations of an iteration beside which a look at the clock is nothing: some 20 µs."""
+LIGHT_BODY = 1 << 12
+"""Scalar operations of an iteration of which 1024 are nothing: they take a few milliseconds."""
 LONG_LOOP = 1 << 27
 """Scalar operations of a loop that a person would notice: some 50 ms."""
 ENDLESS = 1 << 30
@@ -81,12 +83,13 @@ def watched_loops(module: ModuleOp) -> Watched:
     """Find the loops of a module that may run for long."""
     loops: dict[Operation, Pace] = {}
     functions = [op for op in module.body.block.ops if isinstance(op, func.FuncOp)]
+    work = {function.sym_name.data: _work_inside(function) for function in functions}
     stoppable: set[str] = set()
     for function in functions:
         before = len(loops)
         for block in function.body.blocks:
             _watch_block(block, loops)
-        loops.update(_closing_branches(function))
+        loops.update(_closing_branches(function, work))
         if len(loops) > before:
             stoppable.add(function.sym_name.data)
     calls = {
@@ -103,11 +106,13 @@ def watched_loops(module: ModuleOp) -> Watched:
     return Watched(loops, frozenset(stoppable))
 
 
-def _closing_branches(function: func.FuncOp) -> dict[Operation, Pace]:
-    """Branches that lead back: what such a loop runs is calls of nests, so it looks each time."""
+def _closing_branches(function: func.FuncOp, work: Mapping[str, int]) -> dict[Operation, Pace]:
+    """Branches that lead back; ``work`` is what a call of each function does."""
     place = {block: number for number, block in enumerate(reachable_blocks(function.body))}
+    calls = (op.callee.string_value() for op in function.walk() if isinstance(op, func.CallOp))
+    pace: Pace = "each" if sum(work.get(name, 1) for name in calls) > LIGHT_BODY else "counted"
     return {
-        edge.branch: "each"
+        edge.branch: pace
         for block, edges in edges_into(function.body).items()
         for edge in edges
         if isinstance(edge.branch, cf.BranchOp | cf.ConditionalBranchOp)
