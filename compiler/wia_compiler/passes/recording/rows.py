@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region
 from wia_compiler.base.record import Level, OpRow
 from wia_compiler.base.source import Span
 from wia_compiler.dialects.location import spans_of
+from wia_compiler.dialects.loop import NestOp
 from wia_compiler.dialects.text import LinePrinter
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import FusedOp, YieldOp
@@ -261,7 +262,7 @@ class _Values:
     def _argument(self, value: BlockArgument) -> tuple[str, ...]:
         holder = value.block.parent_op()
         match holder:
-            case FusedOp():
+            case FusedOp() | NestOp():
                 return self.sources(holder.arguments[value.index])
             case FuncOp() if holder.sym_name.data in self.calls:
                 calls = self.calls[holder.sym_name.data]
