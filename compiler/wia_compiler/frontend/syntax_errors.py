@@ -177,7 +177,7 @@ def _hint(fault: Fault) -> str | None:
         return f"write '{fault.meant[1]}'"
     if fault.is_spare_semicolon:
         return "a line of the IR notation ends without ';'"
-    if fault.accepts == {"COLON"} and fault.found in (",", ")"):
+    if fault.accepts == frozenset({"COLON"}) and fault.found in (",", ")"):
         return f"give its type: {fault.previous_text}: tensor"
     notation = _hint_of_notation(fault)
     if notation is not None:
