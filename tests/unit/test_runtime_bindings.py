@@ -60,6 +60,25 @@ def test_strided_and_read_only_arrays_can_be_bound():
     np.testing.assert_allclose(dense(X), X @ bindings["weight"] + [1, 2])
 
 
+def test_the_short_way_of_a_call_reads_them_too():
+    bindings = values()
+    kernel = wia.compile(DENSE, bindings=bindings).dense
+    build = kernel.build(X)
+    for call in (kernel, build):
+        first = call(X)
+        assert len(call._fast) == 1, "the second call takes the short way"
+        bindings["bias"] = bindings["bias"] + 1
+        np.testing.assert_array_equal(call(X), first + 1)
+        assert len(call._fast) == 1
+        bindings["bias"] = [0.0, 0.0]  # no array: the long way
+        with pytest.raises(wia.ArgumentError):
+            call(X)
+        bindings["bias"] = np.zeros(4, np.float32)[::2]
+        if call is kernel:
+            np.testing.assert_array_equal(call(X), X @ bindings["weight"])
+        bindings["bias"] = np.float32([1, 2])
+
+
 def test_a_tuple_stands_for_its_elements():
     text = "func @norm(%x: tensor) -> tensor { %0 = batch_norm(%x, %params) return %0 }"
     generator = np.random.default_rng(0)

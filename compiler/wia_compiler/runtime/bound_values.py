@@ -18,13 +18,37 @@ class BoundNumber(NamedTuple):
     value: bool | int | float
 
 
+class BoundArrays:
+    """The bound parameters of a kernel, looked up in ``bindings`` at each call; false where none.
+
+    ``params.0`` is the first element of the tuple that ``params`` is bound to.
+    """
+
+    def __init__(self, signature: KernelSignature, bindings: Mapping[str, Any]):
+        self._signature = signature
+        self._bindings = bindings
+        self._names = [p.name for p in signature.parameters if p.role == "bound"]
+        self._is_plain = not any("." in name for name in self._names)
+
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
+    def read(self) -> tuple[Any, ...]:
+        """Their values at this moment; ``ArgumentError`` where one is gone or something else."""
+        if self._is_plain:
+            try:
+                return tuple([self._bindings[name] for name in self._names])
+            except KeyError:
+                pass  # said below, with the name
+        return tuple(_value(self._signature, name, self._bindings) for name in self._names)
+
+
 def bound_arrays(signature: KernelSignature, bindings: Mapping[str, Any]) -> list[Any]:
     """The values of the bound parameters, in order, as ``bindings`` has them at this moment.
 
-    ``params.0`` is the first element of the tuple that ``params`` is bound to. Raises
-    ``ArgumentError`` where a name is gone or has become something else.
+    Raises ``ArgumentError`` where a name is gone or has become something else.
     """
-    return [_value(signature, p.name, bindings) for p in signature.parameters if p.role == "bound"]
+    return list(BoundArrays(signature, bindings).read())
 
 
 def bound_numbers(names: Iterable[str], bindings: Mapping[str, Any]) -> tuple[BoundNumber, ...]:

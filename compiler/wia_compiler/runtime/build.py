@@ -16,6 +16,7 @@ from wia_compiler.base.signature import KernelSignature
 from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
 from wia_compiler.passes.target import ArraySpec, Artifact, Executable, Target
 from wia_compiler.runtime.arguments import Arguments, read_arguments
+from wia_compiler.runtime.bound_values import BoundArrays
 from wia_compiler.runtime.built import LoadedKernel
 from wia_compiler.runtime.fast_call import FastCalls, kind_of
 from wia_compiler.runtime.launch import PreparedCall, prepare_call
@@ -47,6 +48,7 @@ class Build:
         self._session = session
         self._loaded = loaded
         self._fast = FastCalls()
+        self._bound = BoundArrays(unit.signature, unit.bindings)
         self.cache = cache
 
     @property
@@ -183,17 +185,17 @@ class Build:
 
     def __call__(self, *arrays: Any, out: Any = None, **keywords: Any) -> Any:
         """Run on arrays of the shapes and dtypes it was built for; gives what the kernel gives."""
-        kind = kind_of(arrays, out)
-        bound = len(self.signature.inputs) > len(self.signature.passed)
-        fast = None if keywords or bound else self._fast.get(kind)
+        bound = self._bound.read() if self._bound else ()
+        kind = kind_of((*arrays, *bound) if bound else arrays, out)
+        fast = None if keywords else self._fast.get(kind)
         if fast is not None:
-            result = fast(arrays, out)
+            result = fast(arrays, out, bound)
             if result is not None:
                 return result
         call = self.prepare(*arrays, out=out, **keywords)
         call.execute()
-        if not (keywords or bound):
-            self._fast.learn(kind, self, arrays, out, call)
+        if not keywords:
+            self._fast.learn(kind, self, arrays, out, call, bound)
         return call.finish()
 
     def profile(self, *arrays: Any, **keywords: Any) -> Profile:

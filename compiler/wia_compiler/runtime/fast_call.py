@@ -39,9 +39,13 @@ class FastCall:
         self._allocations = [(spec.spec.shape, spec.spec.dtype.numpy) for spec in build.outputs]
         self._convert = _converter(build, count)
 
-    def __call__(self, arguments: tuple[Any, ...], out: Array | None) -> Any:
-        """The result of the call, or ``None``."""
+    def __call__(
+        self, arguments: tuple[Any, ...], out: Array | None, bound: tuple[Array, ...] = ()
+    ) -> Any:
+        """The result of the call, or ``None``; ``bound`` are arrays that no argument is."""
         inputs = arguments if self._convert is None else self._convert(arguments)
+        if bound:
+            inputs = (*inputs, *bound)
         for array in inputs:
             if not array.flags.aligned:
                 return None
@@ -87,9 +91,10 @@ class FastCalls:
         arguments: Sequence[Any],
         out: object,
         call: PreparedCall,
+        bound: Sequence[Any] = (),
     ) -> None:
         """Remember a call that was just prepared, where calls like it can be shortened."""
-        if kind in self._known or not _can_be_shortened(build, arguments, out, call):
+        if kind in self._known or not _can_be_shortened(build, arguments, out, call, bound):
             return
         if len(self._known) >= MAX_KINDS:
             self._known.clear()
@@ -97,10 +102,13 @@ class FastCalls:
 
 
 def _can_be_shortened(
-    build: Build, arguments: Sequence[Any], out: object, call: PreparedCall
+    build: Build, arguments: Sequence[Any], out: object, call: PreparedCall, bound: Sequence[Any]
 ) -> bool:
     """Whether every array was taken as it came, so that equal kinds need no conversion."""
-    inputs = build.signature.inputs
+    inputs = build.signature.passed
+    taken = call.inputs[len(inputs) :]
+    if any(a is not b or type(b) is not np.ndarray for a, b in zip(bound, taken, strict=True)):
+        return False
     if any(parameter.role == "inout" for parameter in inputs):
         return False
     if out is not None and (out is not call.outputs[0] or len(build.outputs) != 1):
@@ -113,7 +121,7 @@ def _can_be_shortened(
 
 def _converter(build: Build, count: int) -> Callable[[Sequence[Any]], tuple[Array, ...]] | None:
     """Turns ``count`` positional arguments into arrays; ``None`` where they are arrays all."""
-    inputs = build.signature.inputs
+    inputs = build.signature.passed
     scalars = [
         (index, scalar_dtype(parameter), f"{build.kernel}({parameter.name})")
         for index, parameter in enumerate(inputs[:count])

@@ -20,6 +20,7 @@ from wia_compiler.runtime.arguments import (
     read_specs,
 )
 from wia_compiler.runtime.binding import python_signature
+from wia_compiler.runtime.bound_values import BoundArrays
 from wia_compiler.runtime.build import Build
 from wia_compiler.runtime.fast_call import MAX_KINDS, FastCalls, kind_of
 from wia_compiler.runtime.launch import PreparedCall
@@ -48,7 +49,7 @@ class Kernel:
         self._session = session
         self._target_name = target
         self._options = options
-        self._has_bound = any(p.role == "bound" for p in unit.signature.parameters)
+        self._bound = BoundArrays(unit.signature, unit.bindings)
         self._target: Target | None = None
         self._builds: dict[tuple[Spec, ...], Build] = {}
         self._fast = FastCalls()
@@ -154,16 +155,17 @@ class Kernel:
         ``out=`` takes the array (a tuple or mapping for several outputs) to write into; inout
         parameters are updated in place. Raises ``ArgumentError`` before anything runs.
         """
-        if keywords or self._has_bound:
+        if keywords:
             return self._call(arrays, out, keywords)[0].finish()
-        kind = kind_of(arrays, out)
+        bound = self._bound.read() if self._bound else ()
+        kind = kind_of((*arrays, *bound) if bound else arrays, out)
         fast = self._fast.get(kind)
         if fast is not None:
-            result = fast(arrays, out)
+            result = fast(arrays, out, bound)
             if result is not None:
                 return result
         call, build = self._call(arrays, out, keywords)
-        self._fast.learn(kind, build, arrays, out, call)
+        self._fast.learn(kind, build, arrays, out, call, bound)
         return call.finish()
 
     def profile(self, *arrays: Any, target: str | None = None, **keywords: Any) -> Profile:

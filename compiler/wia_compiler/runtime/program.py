@@ -120,7 +120,7 @@ def load_program(
     Where ``bindings`` are all that the user has (``is_namespace``), not names picked for this text,
     bare C++ statements take their free names as parameters all the same.
     """
-    known = {} if bindings is None else bindings
+    known: Mapping[str, Any] = {} if bindings is None else bindings
     tree = parse(source, known, language, is_namespace=is_namespace)
     units = kernel_units(tree, known, language)
     return Program(source, {name: Kernel(unit, session) for name, unit in units.items()})
