@@ -200,6 +200,17 @@ def test_elementwise_ops_join_before_and_after_rows(name: str) -> None:
     assert f"in each of {sweeps} sweeps" in decisions[0].reason
 
 
+@pytest.mark.parametrize(("length", "kept"), [(17, True), (18, False)])
+def test_rows_that_are_kept_are_computed_once(length: int, kept: bool) -> None:
+    facts = TargetFacts("k", 64, bytes_per_flop=0.5, launch_cost_bytes=0, kept_row_elements=17)
+    _, (decision,) = fuse(lambda b, x: b.op("softmax", b.op("tanh", x)), facts, x=f"5x{length}xf32")
+    spilled = 2 * 5 * length * 4 * int(decision.numbers["registers"]) / 64
+    again = 0 if kept else 2 * 5 * length * 0.5
+    assert decision.numbers["cost"] == round(spilled + again, 1)
+    assert decision.numbers["sweeps"] == 3
+    assert ("sweeps over the rows, which keep it" in decision.reason) == kept
+
+
 def layer_norm_by_hand(b: Builder, x: SSAValue) -> SSAValue:
     mean = b.op("reduce_mean", x, dim=-1, keepdim=True)
     centered = b.op("sub", x, mean)

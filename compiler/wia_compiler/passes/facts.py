@@ -18,6 +18,8 @@ class TargetFacts:
     row at a time (a GPU's multiprocessors).
     ``folds_products`` says that products of values computed on the way can be folded as rows are;
     a systolic array multiplies what lies in memory.
+    ``kept_row_elements`` is up to which length a kernel keeps values of a row that several passes
+    over the row need; longer ones are computed anew in each.
     ``keeps_tiles`` says that one nest may keep tiles of several arrays in near memory over a loop
     and work on them with leaves of its choice (attention); without it such ops are split.
     """
@@ -28,5 +30,6 @@ class TargetFacts:
     launch_cost_bytes: int
     vector_bytes: int = 4
     parallel_rows: int = 1
+    kept_row_elements: int = 0
     folds_products: bool = True
     keeps_tiles: bool = False

@@ -35,6 +35,8 @@ class CpuTarget:
     @property
     def facts(self) -> TargetFacts:
         """What shared passes may know of this CPU."""
+        from wia_compiler.backends.cpu.schedule import MOST_SHARED
+
         lanes = self.host.vector_bytes // 4
         return TargetFacts(
             name=self.name,
@@ -42,6 +44,7 @@ class CpuTarget:
             bytes_per_flop=_BYTES_PER_FLOP,
             launch_cost_bytes=_CALL_COST_BYTES,
             vector_bytes=self.host.vector_bytes,
+            kept_row_elements=MOST_SHARED,
             keeps_tiles=True,
         )
 

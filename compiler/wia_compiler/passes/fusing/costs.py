@@ -12,7 +12,8 @@
   risk are the bytes that were saved. Horizontal: the values that the joint kernel holds beyond what
   the larger of the two held, stored and loaded at each point. Computing elements again costs
   ``bytes_per_flop`` of the target for each extra operation (a kernel that sweeps over its rows
-  several times needs an elementwise producer in each sweep), and reading again what it reads.
+  several times needs an elementwise producer in each sweep, unless rows are short enough to be
+  kept), and reading again what it reads.
 
 Ops are put together when ``benefit > 1.5 × cost`` (WIA-AI-011, 5.3.1) and the registers suffice.
 """

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
+from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.fusing.costs import Demand, words_of
 from wia_compiler.passes.fusing.graph import users_of
 from wia_compiler.passes.fusing.places import (
@@ -105,6 +106,11 @@ class Group:
     def rows(self) -> int:
         """Rows that the kernel folds; all of its points where it folds none."""
         return self.points(())
+
+    def keeps_rows(self, facts: TargetFacts) -> bool:
+        """Whether values of a row are kept for all passes over it, not computed anew in each."""
+        length = math.prod(self.domain[axis] for axis in self.folded or ())
+        return self.folded is not None and length <= facts.kept_row_elements
 
     def covers(self, place: Place) -> bool:
         """Whether a place is every axis of the domain, in order."""

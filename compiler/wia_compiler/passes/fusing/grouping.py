@@ -106,9 +106,10 @@ class Grouping:
             return
         times = group.times_computed(op, written=bool(written))
         demand = group.demand_with(op, written=bool(written))
-        numbers = estimate(op, demand, times, bool(written), self.facts)
+        paid = 1 if group.keeps_rows(self.facts) else times
+        numbers = estimate(op, demand, paid, bool(written), self.facts)
         for user in users:
-            self.report.decide(op, user, numbers, times, written)
+            self.report.decide(op, user, numbers, times, written, kept=paid < times)
         if numbers.taken:
             self._join(group, op, place)
         else:
@@ -219,7 +220,8 @@ class Grouping:
     def _conditions(self, op: TensorOp, group: Group, all_of: Sequence[str]) -> list[str]:
         """What would have to hold together; the numbers are those it would then have."""
         demand, times = group.demand_with(op), group.times_computed(op)
-        numbers = estimate(op, demand, times, False, self.facts)
+        paid = 1 if group.keeps_rows(self.facts) else times
+        numbers = estimate(op, demand, paid, False, self.facts)
         text = " and ".join(all_of)
         if numbers.taken:
             return [text]

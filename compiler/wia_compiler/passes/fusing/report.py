@@ -34,13 +34,18 @@ class Report:
         numbers: Estimate,
         times: int = 1,
         written: Sequence[str] = (),
+        *,
+        kept: bool = False,
     ) -> None:
-        """A producer that may join the kernel of a consumer does so where the numbers say so."""
+        """A producer that may join the kernel of a consumer does so where the numbers say so.
+
+        ``times``: in how many passes over a row it is needed; ``kept``: it is computed in one.
+        """
         row = numbers_of(numbers, written)
         if times > 1 and role_of(op) == "elementwise":
             row["sweeps"] = times
         if numbers.taken:
-            self.vertical(op, user, True, _taken_reason(op, numbers, times, written), row)
+            self.vertical(op, user, True, _taken_reason(op, numbers, times, written, kept), row)
         else:
             would = unless(numbers.conditions)
             self.vertical(op, user, False, refused_reason(numbers), {**row, **would})
@@ -143,11 +148,14 @@ def needed_elsewhere(name: str, others: Sequence[str]) -> str:
     return f"{name} has {len(others)} other consumers: {', '.join(others)}"
 
 
-def _taken_reason(op: TensorOp, numbers: Estimate, times: int, written: Sequence[str]) -> str:
+def _taken_reason(
+    op: TensorOp, numbers: Estimate, times: int, written: Sequence[str], kept: bool
+) -> str:
     moves = role_of(op) == "movement"
     how = f"{op.declaration.name} {'becomes an index map' if moves else 'stays in registers'}"
     if written:
         how += f" and is written on the way, for {' and '.join(written)}"
     if times > 1 and role_of(op) == "elementwise":
         how += f", needed in each of {times} sweeps over the rows"
+        how += ", which keep it" if kept else ""
     return f"{how}: {saving_text(numbers)}"
