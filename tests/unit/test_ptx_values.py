@@ -205,6 +205,22 @@ def test_fused_products_of_doubles_round_once():
         assert Fraction(float(made)) == Fraction(float(exact)), (x, y, z)
 
 
+@pytest.mark.parametrize("name,exact", [("add", lambda x, z: x + z), ("sub", lambda x, z: x - z)])
+def test_a_half_and_a_float(name, exact):
+    a = RNG.standard_normal(500).astype(np.float16)
+    c = RNG.standard_normal(500).astype(np.float32)
+    words = np.stack([a.view(np.uint16).astype(np.uint32), c.view(np.uint32)], axis=1)
+    text = f"mov.b32 {{%h1, _}}, %a;\n{name}.rn.f32.f16 %z, %h1, %b"
+    found = compute(text, "u32", [words[:, 0], words[:, 1]], "f32")
+    np.testing.assert_array_equal(found, exact(a.astype(np.float32), c))
+
+
+@pytest.mark.parametrize("text", ["mul.rn.f32.f16 %z, %a, %a", "add.s64.s32 %z, %a, %a"])
+def test_types_that_do_not_belong_together(text):
+    with pytest.raises(TargetError, match="not simulated"):
+        compute(text, "u32", [np.ones(3, np.uint32)])
+
+
 @pytest.mark.parametrize("name", ["add", "mul"])
 def test_halves_round_once(name):
     a = RNG.integers(0, 2**15, 500).astype(np.uint16).view(np.float16)

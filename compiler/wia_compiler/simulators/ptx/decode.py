@@ -38,7 +38,7 @@ from wia_compiler.simulators.ptx.threads import Array
 from wia_compiler.simulators.ptx.types import TYPES
 from wia_compiler.simulators.ptx.values.compare import COMPARISONS, PREDICATES
 from wia_compiler.simulators.ptx.values.convert import CONVERSIONS
-from wia_compiler.simulators.ptx.values.floats import FLOATS
+from wia_compiler.simulators.ptx.values.floats import FLOATS, MIXED
 from wia_compiler.simulators.ptx.values.form import Form, Pipe, Row, UnknownForm
 from wia_compiler.simulators.ptx.values.integers import INTEGERS
 
@@ -131,6 +131,8 @@ def _row(form: Form) -> Row:
     if not types:
         raise UnknownForm(form.instruction.name)
     table = {"float": FLOATS, "predicate": PREDICATES}.get(types[-1].kind, INTEGERS)
+    if len(types) > 1 and opcode != "dp4a":
+        table = MIXED if types[0].name == "f32" and types[1].bits == 16 else {}
     if opcode not in table:
         raise UnknownForm(form.instruction.name)
     return table[opcode]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from wia_compiler.simulators.ptx.types import PtxType
 from wia_compiler.simulators.ptx.values.form import Array, Form, Row, UnknownForm, alike
 from wia_compiler.simulators.ptx.values.rounding import (
     canonical,
@@ -212,3 +213,24 @@ FLOATS: dict[str, Row] = {
     "neg": _sign_bit(np.negative),
     "copysign": Row(alike(2), alike(1), _copy_sign, "float"),
 }
+
+
+def _mixed(count: int, function: Function, flops: int) -> Row:
+    """``add.f32.bf16``: all sources but the last are halves, exact in f32; the sum is an f32."""
+
+    def sources(form: Form) -> tuple[PtxType, ...]:
+        result, narrow = form.types
+        return (*(narrow,) * (count - 1), result)
+
+    def compute(form: Form, *operands: Array) -> Array:
+        return _operation(function)(form, *(each.astype(np.float32) for each in operands))
+
+    return Row(sources, lambda form: (form.types[0],), compute, "float", _EVERYWHERE, flops)
+
+
+MIXED: dict[str, Row] = {
+    "add": _mixed(2, _add, 1),
+    "sub": _mixed(2, _subtract, 1),
+    "fma": _mixed(3, _fused, 2),
+}
+"""Operations whose modifiers name two types (PTX ISA 8.6, "Mixed Precision Floating Point")."""
