@@ -132,8 +132,10 @@ def parameter_lines(declaration: OpDeclaration) -> Iterable[str]:
         if parameter.aliases:
             names += f" (or {', '.join(f'`{alias}`' for alias in parameter.aliases)})"
         notes.append(f"{names} {kinds[parameter.kind]}")
+    if len(notes) < len(declaration.parameters) and notes:
+        notes.append("the others are arrays")
     if notes:
-        yield f"Parameters: {'; '.join(notes)}; the others are arrays."
+        yield f"Parameters: {'; '.join(notes)}."
 
 
 def section(declaration: OpDeclaration) -> str:
