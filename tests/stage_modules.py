@@ -56,12 +56,22 @@ def visit_stages(
 
 
 def module_at(kernel: wia.Kernel, arguments: Sequence[Any], name: str) -> ModuleOp:
-    """A copy of the module after one step of the CPU's pipeline."""
-    found = list[ModuleOp]()
+    """The module after one step of the CPU's pipeline, which stops there."""
 
-    def keep(stage: Stage, module: ModuleOp) -> None:
+    def stop(stage: Stage, module: ModuleOp) -> None:
         if stage.name == name:
-            found.append(module.clone())
+            raise _Reached(module)
 
-    visit_stages(kernel, arguments, keep)
-    return found[0]
+    try:
+        visit_stages(kernel, arguments, stop)
+    except _Reached as reached:
+        return reached.module
+    raise LookupError(f"no stage {name!r}")
+
+
+class _Reached(Exception):
+    """The stage that was looked for, and its module."""
+
+    def __init__(self, module: ModuleOp):
+        super().__init__()
+        self.module = module

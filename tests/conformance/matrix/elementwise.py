@@ -26,6 +26,11 @@ def two(condition: str) -> tuple[Shape, ...]:
     return ((5, 1, 7), (3, 1)) if condition == "broadcast" else one(condition) * 2
 
 
+def pair(condition: str) -> tuple[Shape, ...]:
+    """As ``two``, for an op that is compiled alone: of integers it is many ops."""
+    return two(condition)
+
+
 def three(condition: str) -> tuple[Shape, ...]:
     """Three operands of one shape; under ``broadcast`` all differ."""
     return ((1, 7), (5, 1, 7), (3, 1)) if condition == "broadcast" else one(condition) * 3
@@ -55,8 +60,14 @@ def _of_integers(x: Array, y: Array, function: object) -> Array:
 
 
 def power(x: Array, y: Array) -> Array:
-    """x to the y; of integers, by multiplying, so that it wraps."""
-    return np.power(x, y)
+    """x to the y; of integers by multiplying, which wraps; 1 over that is cut to a whole number."""
+    return np.power(x, y) if _is_float(x) else _of_integers(x, y, _whole_power)
+
+
+def _whole_power(x: int, y: int) -> int:
+    if y >= 0:
+        return pow(x, y, 2**64)
+    return (x if y % 2 else 1) if abs(x) == 1 else 0
 
 
 def error_function(x: Array) -> Array:
@@ -71,18 +82,21 @@ def error_function(x: Array) -> Array:
     return np.where(np.isnan(x), x, np.where(np.abs(x) < 6.5, series, np.sign(x)))
 
 
-def _maximum(x: Array, y: Array) -> Array:
+def maximum(x: Array, y: Array) -> Array:
+    """The larger; NaN wins, and +0 is larger than -0."""
     if not _is_float(x):
         return np.where(x > y, x, y)
     larger = np.maximum(x, y)
     return np.where((x == 0) & (y == 0), x + y, larger)
 
 
-def _minimum(x: Array, y: Array) -> Array:
-    return -_maximum(-x, -y) if _is_float(x) else np.where(x < y, x, y)
+def minimum(x: Array, y: Array) -> Array:
+    """The smaller; NaN wins, and -0 is smaller than +0."""
+    return -maximum(-x, -y) if _is_float(x) else np.where(x < y, x, y)
 
 
-def _sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x))."""
     return 1 / (1 + np.exp(-x))
 
 
@@ -110,8 +124,8 @@ _BINARY: dict[str, Call] = {
     "div": Call("a / b", lambda a, b: a / b),
     "floordiv": Call("a // b"),
     "mod": Call("a % b"),
-    "min": Call("min(a, b)", _minimum),
-    "max": Call("max(a, b)", _maximum),
+    "min": Call("min(a, b)", minimum),
+    "max": Call("max(a, b)", maximum),
     "eq": Call("a == b", lambda a, b: a == b),
     "ne": Call("a != b", lambda a, b: a != b),
     "lt": Call("a < b", lambda a, b: a < b),
@@ -120,7 +134,6 @@ _BINARY: dict[str, Call] = {
     "ge": Call("a >= b", lambda a, b: a >= b),
     "logical_and": Call("a && b", lambda a, b: a & b),
     "logical_or": Call("a || b", lambda a, b: a | b),
-    "pow": Call("a ** b", power, FUNCTION),
 }
 _UNARY: dict[str, Call] = {
     "neg": Call("-a", lambda a: -a),
@@ -136,9 +149,9 @@ _UNARY: dict[str, Call] = {
     "floor": Call("floor(a)", np.floor),
     "ceil": Call("ceil(a)", np.ceil),
     "round": Call("round(a)", np.rint),
-    "relu": Call("relu(a)", lambda a: _maximum(a, a * 0 if not _is_float(a) else np.zeros_like(a))),
-    "sigmoid": Call("sigmoid(a)", _sigmoid, COMPOSITE),
-    "silu": Call("silu(a)", lambda a: a * _sigmoid(a), COMPOSITE),
+    "relu": Call("relu(a)", lambda a: maximum(a, a * 0 if not _is_float(a) else np.zeros_like(a))),
+    "sigmoid": Call("sigmoid(a)", sigmoid, COMPOSITE),
+    "silu": Call("silu(a)", lambda a: a * sigmoid(a), COMPOSITE),
     "logical_not": Call("!a", lambda a: ~a),
 }
 _CASTS = tuple(
@@ -148,6 +161,7 @@ _CASTS = tuple(
 
 ELEMENTWISE_ROWS: tuple[Row, ...] = (
     *(Row(name, two, (call,)) for name, call in _BINARY.items()),
+    Row("pow", pair, (Call("a ** b", power, FUNCTION),)),
     *(Row(name, one, (call,)) for name, call in _UNARY.items()),
     Row(
         "gelu",
@@ -165,9 +179,9 @@ ELEMENTWISE_ROWS: tuple[Row, ...] = (
         "clamp",
         three,
         (
-            Call("clamp(a, b, c)", lambda a, b, c: _minimum(_maximum(a, b), c)),
-            Call("clamp(a, min=b)", lambda a, b, c: _maximum(a, b)),
-            Call("clamp(a, max=c)", lambda a, b, c: _minimum(a, c)),
+            Call("clamp(a, b, c)", lambda a, b, c: minimum(maximum(a, b), c)),
+            Call("clamp(a, min=b)", lambda a, b, c: maximum(a, b)),
+            Call("clamp(a, max=c)", lambda a, b, c: minimum(a, c)),
         ),
     ),
 )

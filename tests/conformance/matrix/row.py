@@ -120,11 +120,11 @@ class Row:
 def assigned(dtypes: tuple[str, ...], dtype: str, turn: int) -> tuple[str, ...]:
     """The shape conditions that a dtype takes, of all that ``dtypes`` share among them.
 
-    Each dtype takes at least two, and ``turn`` (the number of the group) shifts the deal, so that
-    over the groups a dtype meets every condition.
+    ``turn`` (the number of the group) shifts the deal, so that over the groups a dtype meets every
+    condition.
     """
     place = dtypes.index(dtype)
     count = len(CONDITIONS)
-    each = max(2, -(-count // len(dtypes)))
+    each = -(-count // len(dtypes))
     start = turn + place * each
     return tuple(CONDITIONS[(start + step) % count] for step in range(each))

@@ -13,7 +13,11 @@ import wia_compiler as wia
 from conformance.matrix.compare import check_close, check_same, truth_of
 from conformance.matrix.contraction import CONTRACTION_ROWS
 from conformance.matrix.elementwise import ELEMENTWISE_ROWS
+from conformance.matrix.functions import FUNCTION_ROWS
+from conformance.matrix.layers import LAYER_ROWS
 from conformance.matrix.movement import MOVEMENT_ROWS
+from conformance.matrix.normalization import NORMALIZATION_ROWS
+from conformance.matrix.placement import PLACEMENT_ROWS
 from conformance.matrix.reduction import REDUCTION_ROWS
 from conformance.matrix.row import (
     CONDITIONS,
@@ -24,7 +28,9 @@ from conformance.matrix.row import (
     Row,
     assigned,
 )
+from conformance.matrix.scans import SCAN_ROWS
 from conformance.matrix.values import MAKERS, place
+from conformance.matrix.windows import WINDOW_ROWS
 from stage_modules import arguments_of, module_at
 from wia_compiler.base.dtypes import DTYPES, from_numpy
 from wia_compiler.base.errors import CompileError
@@ -36,9 +42,15 @@ from wia_compiler.reference.tile import run_tile_module
 
 ROWS: tuple[Row, ...] = (
     *ELEMENTWISE_ROWS,
+    *FUNCTION_ROWS,
     *REDUCTION_ROWS,
+    *SCAN_ROWS,
+    *WINDOW_ROWS,
+    *NORMALIZATION_ROWS,
     *CONTRACTION_ROWS,
+    *LAYER_ROWS,
     *MOVEMENT_ROWS,
+    *PLACEMENT_ROWS,
 )
 _FACTS = TargetFacts("conformance", 64, 0.1, 100_000)
 
@@ -120,6 +132,17 @@ def row_dtypes(row: Row, member: Member) -> tuple[str, ...]:
     """The dtypes for which the op is defined, at an ordinary size."""
     names = row.only or tuple(DTYPES)
     return tuple(name for name in names if refusal(row, member, name, "17") is None)
+
+
+def row_dtypes_of_op(op: str) -> set[str]:
+    """The dtypes for which some call of an op is defined."""
+    return {
+        name
+        for row in ROWS
+        if row.op == op
+        for call in row.calls
+        for name in row_dtypes(row, Member(op, call))
+    }
 
 
 @functools.cache

@@ -86,11 +86,23 @@ def _index(limit: int) -> Callable[[Random, str, Shape, str], Array]:
     return make
 
 
+def _shifts(random: Random, dtype: str, shape: Shape, values: str) -> Array:
+    """Amounts that shift by less than a number's bits, by as many, and by more."""
+    return random.integers(0, 70, shape).astype(DTYPES[dtype].numpy)
+
+
+def _unit(random: Random, dtype: str, shape: Shape, values: str) -> Array:
+    """Probabilities."""
+    return random.random(shape).astype(DTYPES[dtype].numpy)
+
+
 MAKERS: dict[str, Callable[[Random, str, Shape, str], Array]] = {
     "any": of_class,
     "small": _small,
     "near one": _near_one,
     "positive": _positive,
+    "shifts": _shifts,
+    "unit": _unit,
     "finite": _finite,
     "below 3": _index(3),
     "below 5": _index(5),
@@ -99,6 +111,8 @@ MAKERS: dict[str, Callable[[Random, str, Shape, str], Array]] = {
 
 def place(array: Array, condition: str) -> Array:
     """The array lying in memory as a condition says; ``broadcast`` repeats its first row."""
+    if not array.ndim:
+        return np.asarray(array)
     if condition == "strided":
         wide = np.zeros([2 * size for size in array.shape], array.dtype)
         view = wide[tuple(slice(None, None, 2) for _ in array.shape)]
