@@ -67,6 +67,15 @@ def test_one_element_at_a_computed_place() -> None:
     np.testing.assert_array_equal(wia.compile(text).k(x, 2), x[0:2] * x[2, 2])
 
 
+@pytest.mark.parametrize(
+    "part", ["x[0:2, 1]", "x[i, :, 1]", "x[i, i]", "x[i]", "x[0][i]", "x[i, i, i]"]
+)
+def test_parts_in_the_ir_notation(part: str) -> None:
+    line = part.replace("x", "%x").replace("i", "%i")
+    text = f"func @f(%x: tensor, %i: i64) -> tensor {{\n%y = {line}\nreturn %y\n}}"
+    np.testing.assert_array_equal(wia.compile(text).f(A, 2), eval(part, {"x": A, "i": 2}))
+
+
 def test_the_size_of_a_slice_is_known_from_the_text() -> None:
     with pytest.raises(wia.CompileError, match="the bounds of a slice are constants"):
         wia.compile("kernel k(input A: tensor, n: i64) { return A[0:n]; }")

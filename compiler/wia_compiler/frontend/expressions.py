@@ -182,6 +182,6 @@ def _part(node: syntax.Index, body: Body, depth: int) -> SSAValue | None:
     """A part of a tensor; a single element whose place is computed is a nest that reads it."""
     from wia_compiler.frontend.loop_statements import ElementsOutside  # it evaluates expressions
 
-    if is_element(node, body):
+    if not body.in_notation and is_element(node, body):
         return ElementsOutside(body).value(node, depth)
     return part_value(node, body, lambda part: value_of(part, body, depth + 1))
