@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import wia_compiler as wia
-from wia_compiler.base.record import OpRow, Stage
+from wia_compiler.base.record import Decision, OpRow, Stage
 from wia_notebook.views import graph_svg
+from wia_notebook.views.graph import with_refusals
 from wia_notebook.views.graph_block_layout import block_layout
 from wia_notebook.views.graph_blocks import block_graph, frame_id, has_blocks
 from wia_notebook.views.graph_engine import dot_text, place
 from wia_notebook.views.graph_geometry import overlap
+from wia_notebook.views.graph_measure import label_size
 from wia_notebook.views.graph_model import Graph
 from wia_notebook.views.nest_html import nest_of
 from wia_notebook.views.stage_graphs import pictures
@@ -142,9 +144,25 @@ def test_every_stage_of_a_real_kernel_is_drawn() -> None:
     drawn = pictures(build.trace, ["w"])
     assert "fusion" in drawn and "decompose" in drawn
     for stages in drawn.values():
-        assert stages.plan is None
         assert stages.graph.svg.startswith("<svg")
         assert "goes to" in stages.graph.svg
+
+
+def test_why_two_ops_were_not_fused_stands_beside_their_line() -> None:
+    build = wia.compile(TEXT)["k"].build(np.ones((8, 8), np.float32), np.ones(8, np.float32))
+    (refused, *_) = [d for d in build.stage("fusion").decisions if not d.taken and d.subjects]
+    plan = pictures(build.trace, ["w"])["fusion"].plan
+    assert plan is not None
+    assert 'class="edge refused"' in plan.svg
+    assert refused.reason.split()[0] in plan.svg
+    graph = with_refusals(block_graph(STAGE), Stage("fusion", "high", "mlir", "", decisions=(
+        Decision("vertical", "lt → cond_br", False, "a branch reads it", subjects=("4", "6")),
+    )))  # fmt: skip
+    layout = block_layout(graph)
+    (route,) = [route for route in layout.routes if route.edge.refused]
+    assert route.edge.refused == "a branch reads it"
+    right = route.label.x + label_size(route.edge)[0]
+    assert right <= min(layout.boxes["4"].x, layout.boxes["6"].x)
 
 
 def test_the_host_function_is_shown_block_by_block() -> None:

@@ -101,12 +101,16 @@ def plan_of(before: Stage, after: Stage, *, names: Sequence[str] = ()) -> Graph:
         if len(members) > 1:
             made = Cluster(f"plan:{row.id}", "will become one kernel", members, planned=True)
             clusters.append(_with_constants(made, graph.edges, constants))
+    return with_refusals(Graph(graph.nodes, graph.edges, tuple(clusters)), after)
+
+
+def with_refusals(graph: Graph, after: Stage) -> Graph:
+    """The graph with the reasons why ``after`` did not fuse along its edges."""
     refused = {pair: d.reason for d in after.decisions if not d.taken for pair in _pairs(d)}
     edges = [
-        Edge(e.source, e.target, e.label, refused.get((e.source, e.target), ""))
-        for e in graph.edges
+        dataclasses.replace(e, refused=refused.get((e.source, e.target), "")) for e in graph.edges
     ]
-    return Graph(graph.nodes, tuple(edges), tuple(clusters))
+    return dataclasses.replace(graph, edges=tuple(edges))
 
 
 def savings(before: Stage, after: Stage) -> dict[str, str]:

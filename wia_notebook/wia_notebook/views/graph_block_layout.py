@@ -19,7 +19,7 @@ from wia_notebook.views.graph_geometry import (
 )
 from wia_notebook.views.graph_layers import Placed, place
 from wia_notebook.views.graph_layout import node_route, unique
-from wia_notebook.views.graph_measure import node_size, text_width
+from wia_notebook.views.graph_measure import label_size, node_size, text_width
 from wia_notebook.views.graph_model import Cluster, Edge, Graph
 
 TOP, SIDE, BOTTOM = 24.0, 16.0, 14.0
@@ -79,7 +79,13 @@ def _inner_route(
     placed, frame = inner[id], frames[id]
     dx, dy = frame.x + (frame.width - placed.width) / 2, frame.y + TOP
     via = [Point(p.x + dx, p.y + dy) for p in placed.via.get((edge.source, edge.target), [])]
-    return node_route(edge, boxes[edge.source], via, boxes[edge.target])
+    start, end = boxes[edge.source], boxes[edge.target]
+    route = node_route(edge, start, via, end)
+    if not edge.refused:
+        return route
+    # A reason stands left of both boxes: between them there is room for less than its lines.
+    left = min(start.x, end.x) - label_size(edge)[0] - 4
+    return Route(edge, route.points, Point(min(left, route.label.x), route.label.y))
 
 
 def _branch_routes(

@@ -53,7 +53,7 @@ def pictures(
     before: Stage | None = None
     for name, (stage, graph, plan) in jobs.items():
         layout = layouts.get(graph)
-        if plan is not None and before is not None and plan in layouts:
+        if plan is not None and before is not None and plan in layouts and not plan.has_blocks:
             layout = (
                 collapsed(layouts[plan], plan, graph, _places(before, stage, graph, plan)) or layout
             )
@@ -82,8 +82,7 @@ def _graphs(
     before: Stage | None, stage: Stage, outputs: Sequence[str]
 ) -> tuple[Graph, Graph | None]:
     if has_blocks(stage):
-        saved = {} if before is None else graphs.savings(before, stage)
-        return block_graph(stage, names=outputs, saved=saved), None
+        return _block_graphs(before, stage, outputs)
     fuses = (
         before is not None
         and stage.changed
@@ -96,6 +95,17 @@ def _graphs(
     saved = graphs.savings(before, stage)
     after = graphs.graph_of(stage, names=outputs, collapse=True, saved=saved)
     return after, graphs.plan_of(before, stage, names=outputs)
+
+
+def _block_graphs(
+    before: Stage | None, stage: Stage, outputs: Sequence[str]
+) -> tuple[Graph, Graph | None]:
+    if before is None:
+        return block_graph(stage, names=outputs), None
+    graph = block_graph(stage, names=outputs, saved=graphs.savings(before, stage))
+    plan = graphs.with_refusals(block_graph(before, names=outputs), stage)
+    refuses = stage.changed and any(edge.refused for edge in plan.edges)
+    return graph, plan if refuses else None
 
 
 def _places(before: Stage, stage: Stage, graph: Graph, plan: Graph) -> Mapping[str, str]:
