@@ -73,6 +73,10 @@ def read_call(node: Node, context: Context, read: Read) -> Typed:
         found = _library(name, node, [read(argument) for argument in arguments], context)
         if found is not None:
             return found
+    if name == context.name:
+        raise context.text.refuse(
+            function, f"{name} calls itself, and kernels do not", "write a loop"
+        )
     hint = _ELSEWHERE.get(name)
     if hint is None:
         near = nearest(name, [*context.callees, *_UNARY, *(f"{each}f" for each in _UNARY)])

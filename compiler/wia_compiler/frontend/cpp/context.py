@@ -89,6 +89,8 @@ class Callee:
 class Context:
     """What reading statements and expressions needs to know, and leaves behind.
 
+    ``name`` is the function's, ``free`` finds names that nothing declares, ``result`` is the type
+    that it returns, ``counters`` what only loops count with, ``outputs`` numbers that are results.
     ``accesses`` are those of arrays from outside, ``returns`` the returns with a value, ``spelled``
     all names of the tree, ``changed`` those of variables that are set after their declaration.
     """
@@ -97,6 +99,7 @@ class Context:
     constants: Mapping[str, Typed]
     callees: Mapping[str, Callee]
     free: Callable[[Node, int, Context], Variable | None]
+    name: str = ""
     result: CppType | None = None
     counters: Collection[str] = ()
     outputs: Collection[str] = ()

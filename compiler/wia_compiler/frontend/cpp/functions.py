@@ -52,7 +52,7 @@ def read_function(
     nodes = named_children(field_of(node, "body"))
     outside = _parameters(field_of(declarator, "parameters"), nodes, text, constants)
     faults = len(text.problems)
-    body = Body(text, nodes, outside, constants, callees, bindings, result.type)
+    body = Body(text, nodes, outside, constants, callees, bindings, text_of(name), result.type)
     body.read()
     if len(text.problems) == faults:
         _check_result(name, body, text)

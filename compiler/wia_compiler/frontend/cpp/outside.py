@@ -53,6 +53,7 @@ class Body:
     constants: Mapping[str, Typed]
     callees: Mapping[str, Callee]
     bindings: Mapping[str, object]
+    name: str = ""
     result: CppType | None = None
     outputs: Collection[str] = ()
     dims: dict[str, tuple[Dim, ...]] = field(default_factory=dict[str, tuple[Dim, ...]])
@@ -94,6 +95,7 @@ class Body:
             self.constants,
             self.callees,
             lambda node, rank, context: bound_variable(node, rank, context, self.bindings),
+            self.name,
             self.result,
             counters(roots),
             outputs=self.outputs,

@@ -62,7 +62,7 @@ def read_snippet(
             counts = name in indices
             outside.append(Outside(name, node, "number", "i64" if counts else "f32", counts=counts))
     results = _results(nodes, text)
-    body = Body(text, nodes, outside, constants, callees, bindings, None, set(results))
+    body = Body(text, nodes, outside, constants, callees, bindings, outputs=set(results))
     faults = len(text.problems)
     body.read()
     writes = [each for each, role in body.roles.items() if role != "input"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.base.source import Span
 from wia_compiler.dialects.wia.aliases import ALIASES
 from wia_compiler.dialects.wia.ops import DECLARATIONS
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.python.annotations import dtype_name
+from wia_compiler.frontend.python.dtypes import BUILTIN_CASTS, cast_to, dtype_of
 from wia_compiler.frontend.python.known_names import MISSING, is_array, library_of
 from wia_compiler.frontend.python.operation_names import (
     FUNCTIONS,
@@ -21,6 +21,7 @@ from wia_compiler.frontend.python.operation_names import (
     REFUSED,
 )
 from wia_compiler.frontend.python.scope import Scope
+from wia_compiler.frontend.python.whole_numbers import smaller_or_larger
 from wia_compiler.frontend.suggestions import nearest
 
 Read = Callable[[ast.expr], syntax.Expression]
@@ -35,8 +36,6 @@ _CASTS = {
     "bool": "bool",
 }
 """Methods of tensors that convert."""
-_BUILTIN_CASTS = {"float": "f64", "int": "i64", "bool": "bool"}
-"""What Python's own types are."""
 _REDUCTIONS = {"max": "reduce_max", "min": "reduce_min"}
 _SPREADS = frozenset(("var", "variance", "std"))
 _IGNORED_FALSE = frozenset(("training", "inplace"))
@@ -69,17 +68,21 @@ def _is_outside(function: ast.Attribute, scope: Scope) -> bool:
 
 def _call_name(node: ast.Call, function: ast.Name, scope: Scope, read: Read) -> syntax.Expression:
     name = function.id
+    if name == scope.name and name not in DECLARATIONS:
+        raise scope.text.refuse(
+            function, f"{name} calls itself, and kernels do not", "write a loop"
+        )
     value = scope.known.object(function)
     if scope.is_kernel(value):
         return _call_kernel(node, value, scope, read)
-    if name in _BUILTIN_CASTS and any(value is each for each in (float, int, bool)):
+    if name in BUILTIN_CASTS and any(value is each for each in (float, int, bool)):
         _expect(node, scope, 1, f"{name}(x)")
-        return _cast(read(node.args[0]), _BUILTIN_CASTS[name], node, scope)
+        return cast_to(read(node.args[0]), BUILTIN_CASTS[name], node, scope)
     if name == "len":
         _expect(node, scope, 1, "len(x)")
         return scope.axis(node.args[0], 0)
     if value is min or value is max:
-        return _smaller_or_larger(node, name, scope, read)
+        return smaller_or_larger(node, name, scope, read)
     if value is MISSING or library_of(value) == "builtins":
         return _operation(node, name, "", scope, read)
     return _call_object(node, function, scope, read)
@@ -93,7 +96,7 @@ def _call_object(node: ast.Call, function: ast.expr, scope: Scope, read: Read) -
     dtype = dtype_name(value) if isinstance(value, type) else None
     if dtype is not None:
         _expect(node, scope, 1, f"{ast.unparse(function)}(x)")
-        return _cast(read(node.args[0]), dtype, node, scope)
+        return cast_to(read(node.args[0]), dtype, node, scope)
     owner = value if value is not MISSING else _root(function, scope)
     library = library_of(owner)
     if library not in LIBRARIES:
@@ -123,14 +126,14 @@ def _call_method(
     """``x.sum(axis=1)``: the op with ``x`` as its first argument."""
     name = function.attr
     if name in ("astype", "to", "type") and len(node.args) == 1 and not node.keywords:
-        dtype = _dtype_of(node.args[0], scope)
+        dtype = dtype_of(node.args[0], scope)
         if dtype is not None:
-            return _cast(read(function.value), dtype, node, scope)
+            return cast_to(read(function.value), dtype, node, scope)
         raise scope.text.refuse(
             node.args[0], f"{ast.unparse(node.args[0])} is no dtype", "write x.astype(np.float16)"
         )
     if name in _CASTS and not node.args and not node.keywords:
-        return _cast(read(function.value), _CASTS[name], node, scope)
+        return cast_to(read(function.value), _CASTS[name], node, scope)
     if name == "transpose":
         if not node.args and not node.keywords:
             from wia_compiler.frontend.python.expressions import transposed
@@ -246,74 +249,10 @@ def _value(node: ast.expr, scope: Scope, read: Read) -> syntax.Expression:
     if isinstance(node, ast.Attribute | ast.Name) and not (
         isinstance(node, ast.Name) and node.id in scope.local
     ):
-        dtype = _dtype_of(node, scope)
+        dtype = dtype_of(node, scope)
         if dtype is not None:
             return syntax.Name(dtype, scope.text.span(node))
     return read(node)
-
-
-def _dtype_of(node: ast.expr, scope: Scope) -> str | None:
-    if isinstance(node, ast.Constant):
-        return dtype_name(node.value)
-    value = scope.known.object(node)
-    if value is MISSING and isinstance(node, ast.Name):
-        return dtype_name(node.id) if node.id in DTYPES else None
-    if value is MISSING or is_array(value):
-        return None
-    if any(value is each for each in (float, int, bool)):
-        return _BUILTIN_CASTS[value.__name__]
-    return dtype_name(value)
-
-
-def _cast(value: syntax.Expression, dtype: str, node: ast.AST, scope: Scope) -> syntax.Call:
-    span = scope.text.span(node)
-    parts = (value, syntax.Name(dtype, span))
-    arguments = tuple(syntax.Argument(None, each, each.span) for each in parts)
-    return syntax.Call(syntax.Name("tensor.cast", span), arguments, span)
-
-
-def _smaller_or_larger(node: ast.Call, name: str, scope: Scope, read: Read) -> syntax.Expression:
-    """Python's ``min(a, b)`` is ``b if b < a else a``, also for NaN; of whole numbers the op."""
-    if len(node.args) < 2 or node.keywords:
-        raise scope.text.refuse(
-            node, f"{name}() takes two numbers or more", f"write x.{name}() for all of a tensor"
-        )
-    span = scope.text.span(node)
-    value = read(node.args[0])
-    whole = all(is_whole(each, scope) for each in node.args)
-    for each in node.args[1:]:
-        other = read(each)
-        parts: tuple[syntax.Expression, ...] = (value, other)
-        operation = name
-        if not whole:
-            test = syntax.Binary(
-                syntax.Word("<" if name == "min" else ">", span), other, value, span
-            )
-            parts, operation = (test, other, value), "where"
-        arguments = tuple(syntax.Argument(None, part, part.span) for part in parts)
-        value = syntax.Call(syntax.Name(f"tensor.{operation}", span), arguments, span)
-    return value
-
-
-def is_whole(node: ast.expr, scope: Scope) -> bool:
-    """Whether an expression is made of indices, sizes and whole numbers."""
-    match node:
-        case ast.Constant(value):
-            return isinstance(value, int)
-        case ast.Name(name):
-            if name in scope.whole or name in scope.aliases:
-                return True
-            return name not in scope.local and isinstance(scope.known.number(node), int)
-        case ast.BinOp(
-            left, ast.Add() | ast.Sub() | ast.Mult() | ast.FloorDiv() | ast.Mod(), right
-        ):
-            return is_whole(left, scope) and is_whole(right, scope)
-        case ast.Call(ast.Name("min" | "max" | "len"), arguments):
-            return all(is_whole(each, scope) for each in arguments)
-        case ast.Subscript(ast.Attribute(_, "shape"), _):
-            return True
-        case _:
-            return False
 
 
 def _call_kernel(node: ast.Call, kernel: object, scope: Scope, read: Read) -> syntax.Expression:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from typing import cast
 
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.python.calls import read_call
+from wia_compiler.frontend.python.indexing import subscript
 from wia_compiler.frontend.python.known_names import MISSING, is_array, library_of
 from wia_compiler.frontend.python.scope import Scope
 from wia_compiler.frontend.suggestions import nearest
@@ -92,7 +91,7 @@ def read(node: ast.expr, scope: Scope, depth: int = 0) -> syntax.Expression:
         case ast.Call():
             return read_call(node, scope, inner)
         case ast.Subscript():
-            return subscript(node, scope, depth)
+            return subscript(node, scope, inner)
         case ast.Attribute():
             return _attribute(node, scope, depth)
         case _:
@@ -252,56 +251,3 @@ def transposed(node: ast.Attribute, scope: Scope, depth: int) -> syntax.Expressi
         value = syntax.Name(name, span)
     callee = syntax.Name("tensor.transpose", span)
     return syntax.Call(callee, (syntax.Argument(None, value, span),), span)
-
-
-def subscript(node: ast.Subscript, scope: Scope, depth: int = 0) -> syntax.Expression:
-    """``x[i, j]``, ``x[0:16, :]``, and ``x.shape[0]``, the size of an axis."""
-    base, span = node.value, scope.text.span(node)
-    if isinstance(base, ast.Attribute) and base.attr == "shape":
-        place = node.slice
-        negative = isinstance(place, ast.UnaryOp) and isinstance(place.op, ast.USub)
-        number = place.operand if isinstance(place, ast.UnaryOp) and negative else place
-        if not isinstance(number, ast.Constant) or not isinstance(number.value, int):
-            raise scope.text.refuse(place, "an axis is a number", "write x.shape[0]")
-        return scope.axis(base.value, -number.value if negative else number.value)
-    element = _element_of_tuple(node, scope)
-    if element is not None:
-        return element
-    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    inner = tuple(_place(each, axis, node, scope, depth) for axis, each in enumerate(parts))
-    return syntax.Index(read(base, scope, depth + 1), inner, span)
-
-
-def _element_of_tuple(node: ast.Subscript, scope: Scope) -> syntax.Name | None:
-    """``parameters[0]`` of a tuple around the function: bound as ``parameters.0``."""
-    base, place = node.value, node.slice
-    if not isinstance(base, ast.Name) or base.id in scope.local:
-        return None
-    value = scope.known.object(base)
-    if not isinstance(value, tuple | list) or not isinstance(place, ast.Constant):
-        return None
-    count = len(cast("Sequence[object]", value))
-    if not isinstance(place.value, int) or not 0 <= place.value < count:
-        raise scope.text.refuse(
-            node, f"{base.id} has {count} elements", f"write {base.id}[0] … {base.id}[{count - 1}]"
-        )
-    return syntax.Name(f"{base.id}.{place.value}", scope.text.span(node))
-
-
-def _place(
-    node: ast.expr, axis: int, whole: ast.Subscript, scope: Scope, depth: int
-) -> syntax.Expression | syntax.Slice:
-    span = scope.text.span(node)
-    if isinstance(node, ast.Slice):
-        parts = [
-            None if each is None else read(each, scope, depth + 1)
-            for each in (node.lower, node.upper, node.step)
-        ]
-        return syntax.Slice(parts[0], parts[1], parts[2], span)
-    if isinstance(node, ast.Constant) and (node.value is None or node.value is ...):
-        raise scope.text.refuse(
-            node,
-            f"{ast.unparse(node)} is outside of the subset",
-            "write unsqueeze(x, dim), or x[:, 0]",
-        )
-    return read(node, scope, depth + 1)

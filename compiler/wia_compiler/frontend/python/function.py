@@ -38,7 +38,7 @@ def read_function(function: types.FunctionType, is_kernel: Callable[[Any], bool]
     """
     text, node = find_function(function)
     known = KnownNames.of(function)
-    scope = Scope(text, known, is_kernel)
+    scope = Scope(text, known, is_kernel, node.name)
     parameters: list[syntax.Parameter] = []
     _check_form(node, text)
     scope.check_name(node.name, node)

@@ -31,6 +31,7 @@ class Array:
 class Scope:
     """What reading a function needs to know, and the statements that it makes.
 
+    ``name`` is the function's.
     ``arrays`` are the parameters that are arrays, ``numbers`` the others; ``variables`` what the
     body sets. ``whole`` are names that stand for whole numbers: variables of loops, and sizes.
     ``aliases`` are variables that stand for the size of an axis (``M, K = A.shape``). ``callees``
@@ -40,6 +41,7 @@ class Scope:
     text: PythonText
     known: KnownNames
     is_kernel: Callable[[Any], bool]
+    name: str
     arrays: dict[str, Array] = field(default_factory=dict[str, Array])
     numbers: set[str] = field(default_factory=set[str])
     variables: set[str] = field(default_factory=set[str])

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from wia_compiler.frontend import syntax
 from wia_compiler.frontend.python.annotations import read_annotation
-from wia_compiler.frontend.python.expressions import combined, read, subscript
+from wia_compiler.frontend.python.expressions import combined, read
+from wia_compiler.frontend.python.indexing import subscript
 from wia_compiler.frontend.python.locals import local_array
 from wia_compiler.frontend.python.loops import for_statement
 from wia_compiler.frontend.python.python_source import Refused
@@ -169,7 +170,7 @@ def _place(target: ast.expr, scope: Scope) -> syntax.Expression:
     if isinstance(target, ast.Subscript):
         if _is_everything(target.slice) and isinstance(target.value, ast.Name):
             return syntax.Name(target.value.id, scope.text.span(target))
-        return subscript(target, scope)
+        return subscript(target, scope, lambda part: read(part, scope))
     raise scope.text.refuse(
         target, f"{ast.unparse(target)} cannot be set", "set a name or an element: C[i, j] = …"
     )
