@@ -38,6 +38,12 @@ def import_function(function: syntax.Function, body: Body) -> func.FuncOp | None
     faults = len(body.problems)
     enter(body)
     _Notation(function, function.blocks, body).run()
+    if len(body.problems) == faults and not body.exits:
+        body.report(
+            f"func @{function.name.text} never returns",
+            function.name.span,
+            "end a block with return %x, and branch to it",
+        )
     if len(body.problems) > faults:
         return None
     return finish(body, function.span)
