@@ -55,7 +55,7 @@ def test_the_refusal_is_drawn_with_its_reason(tutorial) -> None:
     explorer.locator("[data-tab=graph]").click()
     before = explorer.locator("[data-picture]").first
     assert "refused" in before.inner_text().lower()
-    assert "another" in before.inner_text().lower()
+    assert "relu stays with" in before.inner_text().lower()
 
 
 def test_the_gpu_build_shows_ptx_and_its_resources(tutorial) -> None:
