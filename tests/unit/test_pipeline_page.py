@@ -34,7 +34,7 @@ def test_the_table_lists_every_stage_in_order() -> None:
     gpu = [stage.name for stage in wia.compile(plain)["k"].build(spec, target="gpu:sm_90").stages]
     for found in (cpu, gpu):
         assert [name for name in listed if name in found] == found
-    assert set(listed) <= {*cpu, *gpu, "patterns", "tpu", "sass"}
+    assert set(listed) <= {*cpu, *gpu, "patterns", "expand", "tpu", "sass"}
 
 
 def test_what_the_page_says_of_a_swap() -> None:
