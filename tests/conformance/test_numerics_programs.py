@@ -28,11 +28,15 @@ def expect(found: dict[str, Array], wanted: Any) -> None:
         check_same(result, np.asarray(wanted).astype(result.dtype), executor)
 
 
-@pytest.mark.parametrize("dtype", [F16, BF16])
+@pytest.mark.parametrize("dtype", [F64, F16, BF16])
 def test_fold_running(dtype: Any) -> None:
     # In the dtype itself the sum would stop growing where 1 is half a unit.
     ones = np.ones(3000, dtype)
     expect(value("cumsum(a, dim=0)", a=ones), np.arange(1, 3001).astype(dtype))
+    # Sums of one number are no multiples of it: 0 * inf would be NaN.
+    endless = np.broadcast_to(np.array([1, INF], dtype), (18, 2))
+    sums = np.stack([np.arange(1, 19), np.full(18, INF)], axis=1)
+    expect(value("cumsum(a, dim=0)", a=endless), sums.astype(dtype))
     grown = np.full(40, 1.0078125, dtype)
     exact = np.cumprod(as_exact(grown))
     for executor, result in value("cumprod(a, dim=0)", a=grown).items():

@@ -7,6 +7,7 @@ relaxed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
@@ -207,8 +208,12 @@ def emit_lookup(
 
 
 def fold_permissions(leaf: ComputeOp) -> dict[Operation, FastMathFlagsAttr]:
-    """The fast-math flags that each op of a folding leaf's body may carry (numerics contract)."""
-    if not leaf.folds:
+    """The fast-math flags that each op of a folding leaf's body may carry (numerics contract).
+
+    A leaf that folds one point is a step of a running fold, whose partial sums are results: with
+    ``reassoc`` LLVM would make ``i * x`` of sums of one ``x``, and NaN of ``0 * inf``.
+    """
+    if not leaf.folds or (leaf.kind.data == "reduce" and _folded_points(leaf) == 1):
         return {}
     flags: dict[Operation, FastMathFlagsAttr] = {}
     contracts = leaf.kind.data in ("contract", "window")
@@ -220,6 +225,11 @@ def fold_permissions(leaf: ComputeOp) -> dict[Operation, FastMathFlagsAttr]:
         products = [value.owner for value in fold.operands if contracts]
         flags |= {op: _CONTRACT for op in products if isinstance(op, arith.MulfOp)}
     return flags
+
+
+def _folded_points(leaf: ComputeOp) -> int:
+    sizes = zip(leaf.sizes, leaf.reductions, strict=True)
+    return math.prod(size for size, is_reduced in sizes if is_reduced)
 
 
 def emit_store(
