@@ -14,7 +14,7 @@ def programs(draw):
     """Shapes of two inputs and a list of steps; each step draws what it needs when it is built."""
     rank = draw(st.integers(1, 3))
     shape = tuple(draw(st.integers(1, 5)) for _ in range(rank))
-    steps = draw(st.lists(st.integers(0, 10), min_size=1, max_size=5))
+    steps = draw(st.lists(st.integers(0, 10), min_size=1, max_size=6))
     return shape, steps, draw(st.sampled_from(FOLDS)), draw(st.integers(0, 2**32 - 1))
 
 

@@ -181,3 +181,22 @@ def test_a_lookup_of_what_is_computed_on_the_way_is_a_nest_of_its_own():
     module = kernel(specs, body, fused=True)
     nests = check_kernel(module, [sample(specs[0]), np.array([2, 0, 1, 1])], tolerance=1e-6)
     assert print_ir(nests).count("func.call") == 2
+
+
+AFTER = {
+    "pad": lambda ops, s, x, i: ops.pad(s, pad=(1, 2)),
+    "concat": lambda ops, s, x, i: ops.concat(ops.reduce_max(x, dim=0), s, dim=0),
+    "slice": lambda ops, s, x, i: ops.slice(s, starts=(1,)),
+    "index_select": lambda ops, s, x, i: ops.index_select(s, i, dim=0),
+    "index": lambda ops, s, x, i: ops.index_select(x, ops.argmax(x, dim=0), dim=0),
+}
+
+
+@pytest.mark.parametrize("case", AFTER)
+def test_what_moves_the_result_of_a_fold_in_its_group_is_computed_after_it(case):
+    def body(ops, x, i):
+        return AFTER[case](ops, ops.reduce_sum(x, dim=1), x, i)
+
+    specs = [spec((6, 4)), spec((3,), "i64")]
+    index = np.array([5, 0, 2])
+    check_kernel(kernel(specs, body, fused=True), [sample(specs[0]), index], tolerance=1e-6)

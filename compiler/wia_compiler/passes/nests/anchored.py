@@ -20,7 +20,14 @@ from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
 from wia_compiler.passes.affine import atoms
 from wia_compiler.passes.nests.body import Body
 from wia_compiler.passes.nests.elementwise import map_leaf
-from wia_compiler.passes.nests.movement import ZERO, Index, PartialIndex, kind_of, result_index
+from wia_compiler.passes.nests.movement import (
+    MOVEMENT,
+    ZERO,
+    Index,
+    PartialIndex,
+    kind_of,
+    result_index,
+)
 from wia_compiler.passes.nests.plan import (
     Access,
     Axis,
@@ -129,6 +136,8 @@ class AnchoredNest:
             if not any(operand in known for operand in op.arguments):
                 continue
             if op.declaration.family == "movement":
+                if kind_of(op) not in MOVEMENT:
+                    raise NotOneNest(f"{kind_of(op)} follows a result that one nest computes")
                 source = known[op.arguments[0]]
                 if kind_of(op) == "reshape":
                     # Row-major order mixes axes: what is open has to be fixed first.

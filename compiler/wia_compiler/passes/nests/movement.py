@@ -40,9 +40,11 @@ def operand_index(op: TensorOp, index: Index, sizes: Sequence[int]) -> Index:
             cuts = cuts_of(spec_of(op.arguments[0].type), op.values)
             pairs = zip(index, cuts, strict=True)
             return tuple(simplify(each * cut.step + cut.start) for each, cut in pairs)
-        case _:
+        case "reshape":
             moved = reshape_index(index, op.result_spec.shape, shape, sizes)
             return cast(Index, moved)
+        case name:
+            raise NotOneNest(f"{name} reads its operand at no one affine index")
 
 
 def result_index(op: TensorOp, index: PartialIndex, sizes: Sequence[int]) -> PartialIndex:
@@ -59,8 +61,10 @@ def result_index(op: TensorOp, index: PartialIndex, sizes: Sequence[int]) -> Par
             return tuple(each if size == new else None for each, size, new in stretched)
         case "slice":
             raise NotOneNest("a part of a value is taken where one nest computes all of it")
-        case _:
+        case "reshape":
             return reshape_index(index, shape, to, sizes)
+        case name:
+            raise NotOneNest(f"{name} follows a result that one nest computes")
 
 
 def kind_of(op: TensorOp) -> str:

@@ -111,6 +111,8 @@ def reshape_groups(old: Sequence[int], new: Sequence[int]) -> list[tuple[list[in
     """
     if 0 in old or 0 in new:
         return [(list(range(len(old))), list(range(len(new))))]
+    if math.prod(old) != math.prod(new):
+        raise ValueError(f"shapes {tuple(old)} and {tuple(new)} hold different numbers of elements")
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(old) or j < len(new):
