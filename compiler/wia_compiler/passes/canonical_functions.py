@@ -10,6 +10,8 @@ from wia_compiler.base.dtypes import DType
 from wia_compiler.dialects.types import TensorSpec, Value, spec_of, type_of
 from wia_compiler.dialects.wia.movement import permutation_of
 from wia_compiler.dialects.wia.ops import ConstantOp, TensorOp
+from wia_compiler.dialects.wia.padding import margins_of
+from wia_compiler.dialects.wia.placement import cuts_of
 from wia_compiler.dialects.wia.rules import normalize_axes, normalize_axis
 from wia_compiler.passes.rules import Rewriter, splat
 
@@ -120,6 +122,50 @@ def permute_of_permute(op: TensorOp, rewriter: Rewriter) -> SSAValue | None:
     if order == tuple(range(len(order))):
         return inner.arguments[0]
     return rewriter.make("permute", [inner.arguments[0]], {"dims": order})
+
+
+def slice_of_everything(op: TensorOp, rewriter: Rewriter) -> SSAValue | None:
+    """A slice that takes every element of every axis, in order."""
+    operand = spec_of(op.arguments[0].type)
+    whole = op.result_spec.shape == operand.shape
+    forwards = all(cut.step == 1 or cut.size < 2 for cut in cuts_of(operand, op.values))
+    return op.arguments[0] if whole and forwards else None
+
+
+def slice_of_slice(op: TensorOp, rewriter: Rewriter) -> SSAValue | None:
+    """Two slices are one, whose positions are those of the second in the first."""
+    inner = rewriter.producer(op.arguments[0], "slice")
+    if inner is None or not op.result_spec.num_elements:
+        return None
+    first = cuts_of(spec_of(inner.arguments[0].type), inner.values)
+    second = cuts_of(inner.result_spec, op.values)
+    starts: list[Value] = []
+    stops: list[Value] = []
+    steps: list[Value] = []
+    for outer, taken in zip(second, first, strict=True):
+        start, step = taken.start + outer.start * taken.step, taken.step * outer.step
+        end = start + (outer.size - 1) * step + (1 if step > 0 else -1)
+        starts.append(start)
+        stops.append(end if end >= 0 else None)  # backwards to the first element: no bound
+        steps.append(step)
+    attributes: dict[str, Value] = {
+        "starts": tuple(starts),
+        "stops": tuple(stops),
+        "steps": tuple(steps),
+    }
+    return rewriter.make("slice", [inner.arguments[0]], attributes)
+
+
+def pad_of_nothing(op: TensorOp, rewriter: Rewriter) -> SSAValue | None:
+    """A pad that adds nothing and takes nothing away."""
+    margins = margins_of(spec_of(op.arguments[0].type), op.values)
+    changes = any((m.before, m.after, m.between) != (0, 0, 0) for m in margins)
+    return None if changes else op.arguments[0]
+
+
+def concat_of_one(op: TensorOp, rewriter: Rewriter) -> SSAValue | None:
+    """A single array has nothing to be joined to."""
+    return op.arguments[0] if len(op.arguments) == 1 else None
 
 
 def operand_without_broadcast(op: TensorOp, rewriter: Rewriter) -> SSAValue | None:

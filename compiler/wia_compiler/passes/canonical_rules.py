@@ -11,14 +11,18 @@ from wia_compiler.passes.canonical_functions import (
     broadcast_of_broadcast,
     cast_of_widening_cast,
     cast_to_same,
+    concat_of_one,
     constant_operand_as_scalar,
     divide_by_power_of_two,
     operand_without_broadcast,
+    pad_of_nothing,
     permute_in_order,
     permute_of_permute,
     reduce_single_elements,
     reshape_of_reshape,
     reshape_to_same,
+    slice_of_everything,
+    slice_of_slice,
 )
 from wia_compiler.passes.rules import AnyRule, FunctionRule, Rule
 
@@ -86,6 +90,10 @@ STRUCTURE: tuple[FunctionRule, ...] = (
     FunctionRule("broadcast(broadcast(x)) → broadcast(x)", ("broadcast",), broadcast_of_broadcast),
     FunctionRule("permute(x, its order) → x", _ORDERING, permute_in_order),
     FunctionRule("permute(permute(x)) → permute(x)", _ORDERING, permute_of_permute),
+    FunctionRule("slice(x, everything) → x", ("slice",), slice_of_everything),
+    FunctionRule("slice(slice(x)) → slice(x)", ("slice",), slice_of_slice),
+    FunctionRule("pad(x, nothing) → x", ("pad",), pad_of_nothing),
+    FunctionRule("concat(x) → x", ("concat",), concat_of_one),
     FunctionRule("op(broadcast(x), y) → op(x, y)", _BROADCASTING, operand_without_broadcast),
     FunctionRule("op(x, splat) → op(x, scalar)", _BROADCASTING, constant_operand_as_scalar),
     FunctionRule(
