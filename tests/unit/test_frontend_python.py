@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import math
 import sys
+import traceback
 import types
 from pathlib import Path
 
@@ -209,6 +210,29 @@ def test_minimum_of_python_and_of_numpy_treat_nan_as_they_do():
         np.testing.assert_equal(float(low), min(a, b))
         np.testing.assert_equal(float(high), max(a, b, 0.5))
         np.testing.assert_equal(float(both), float(np.minimum(a, b)))
+
+
+def test_functions_that_libraries_have_other_defaults_or_names_for():
+    @wia.kernel
+    def f(x):
+        return np.var(x, axis=0), x.std(unbiased=False), np.arange(4) * 2 + 1, np.clip(x, -1.0, 1.0)
+
+    variance, deviation, counted, clipped = f(X)
+    np.testing.assert_allclose(variance, np.var(X, axis=0), rtol=1e-6)
+    np.testing.assert_allclose(deviation, np.std(X), rtol=1e-6)
+    np.testing.assert_array_equal(counted, np.arange(4) * 2 + 1)
+    np.testing.assert_array_equal(clipped, np.clip(X, -1, 1))
+    with pytest.raises(wia.CompileError, match="arange with a start") as caught:
+
+        @wia.kernel
+        def g():
+            return np.arange(1, 4)
+
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert [Path(frame.filename).name for frame in frames] == [
+        "test_frontend_python.py",
+        "python_kernel.py",
+    ]
 
 
 def test_infinity_and_nan():

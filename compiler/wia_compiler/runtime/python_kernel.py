@@ -38,7 +38,10 @@ def kernel(function: object) -> Kernel:
             f"wia.kernel: got a {type(function).__name__}, expected a function\n"
             "  help: write @wia.kernel above def"
         )
-    return kernel_of(function, default_session())
+    try:
+        return kernel_of(function, default_session())
+    except CompileError as error:
+        raise error.with_traceback(None) from None  # the last frame is the user's own line
 
 
 def kernel_of(function: types.FunctionType, session: Session) -> Kernel:

@@ -229,6 +229,12 @@ def _library_name(node: ast.Call, name: str, library: str, scope: Scope) -> str:
             "split": "write slices: x[0:16], x[16:32]",
         }
         raise scope.text.refuse(node, f"numpy's {name} is no op", hints[name])
+    if name == "arange":
+        if len(node.args) == 1:
+            return "iota"
+        raise scope.text.refuse(
+            node, "arange with a start or a step is no op", "write np.arange(N) * step + start"
+        )
     found = FUNCTIONS.get(name, name)
     return ALIASES.get(found, found)
 

@@ -73,8 +73,5 @@ NAN_IGNORING = frozenset(("fmax", "fmin", "nanmax", "nanmin", "nansum", "nanmean
 LISTS = frozenset(("reshape", "permute", "broadcast", "tile", "flip"))
 """Ops whose numbers may stand one by one in a method: ``x.reshape(2, -1)``."""
 
-SEQUENCES = frozenset(("concat", "stack"))
-"""Ops of several tensors, given as one list."""
-
 LIBRARIES = frozenset(("numpy", "torch", "math", "jax", "scipy", "ml_dtypes"))
 """Modules whose functions are known by their names."""
