@@ -25,6 +25,7 @@ from wia_compiler.backends.cpu.checks import lower_checks
 from wia_compiler.backends.cpu.hoist import hoist_checks
 from wia_compiler.backends.cpu.vector_leaf import lower_leaf_to_vectors
 from wia_compiler.backends.cpu.vector_plan import plan_vectors
+from wia_compiler.backends.cpu.vector_points import lower_points_to_vectors
 from wia_compiler.base.record import Level
 from wia_compiler.dialects import tile
 from wia_compiler.dialects.tile_places import PositionsOp
@@ -64,6 +65,8 @@ class LowerPass:
             if "wia.nest" in function.attributes:
                 has_leaves_alone = not holds_point_code(function)
                 _lower_leaves(function, self.vector_bytes)
+                if not has_leaves_alone:
+                    _lower_points(function, self.vector_bytes)
                 _lower_loops(function.body.block)
                 if has_leaves_alone:
                     hoist_checks(function)
@@ -83,6 +86,13 @@ def workspace_bytes(module: ModuleOp) -> int:
         if isinstance(op, func.FuncOp) and "wia.workspace" in op.attributes:
             return cast("IntegerAttr", op.attributes["wia.workspace"]).value.data
     return 0
+
+
+def _lower_points(function: func.FuncOp, vector_bytes: int) -> None:
+    """Vector code for independent loops around sums."""
+    for op in list(function.walk()):
+        if isinstance(op, tile.ForOp):
+            lower_points_to_vectors(op, vector_bytes)
 
 
 def _lower_loops(block: Block) -> None:
