@@ -7,41 +7,37 @@ array of rank 0. What is done once (arrays, views, constants) stands at the star
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import FunctionType, IntegerAttr, LocationAttr, UnitAttr, i64
+from xdsl.dialects.builtin import FunctionType, UnitAttr
 from xdsl.dialects.cf import BranchOp, ConditionalBranchOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from wia_compiler.base.record import Decision
 from wia_compiler.dialects.location import merge_locations
 from wia_compiler.dialects.loop import NestOp
-from wia_compiler.dialects.tile_places import LookupOp
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.control import ConditionOp
 from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp, TensorOp, label_of
 from wia_compiler.passes.control_flow import reachable_blocks
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.kernel_function import entry_of, return_of
-from wia_compiler.passes.nests.attention import AttentionNest, plan_attention
+from wia_compiler.passes.nests.attention import plan_attention
 from wia_compiler.passes.nests.branches import Branches
 from wia_compiler.passes.nests.groups import plan_group
+from wia_compiler.passes.nests.host_arrays import HostArrays
 from wia_compiler.passes.nests.loop_memory import lower_loop_nest, share_targets
 from wia_compiler.passes.nests.movement import MOVEMENT, kind_of, moved_view
-from wia_compiler.passes.nests.plan import Group, NestPlan, Result
+from wia_compiler.passes.nests.plan import Group, Result
 from wia_compiler.passes.nests.refusal import NotOneNest
-from wia_compiler.passes.nests.share import SharedNests
-from wia_compiler.passes.nests.views import View, memref_type, row_major, view
-from wia_compiler.passes.nests.writer import NestWriter
+from wia_compiler.passes.nests.views import View, view
 
 HOST = "wia.host"
 """Attribute of the function that allocates and calls nests."""
 
 
-class HostLowering:
+class HostLowering(HostArrays):
     """Lowers one kernel; ``strides`` are those of its inputs (``None``: C order)."""
 
     def __init__(
@@ -50,20 +46,16 @@ class HostLowering:
         strides: Sequence[tuple[int, ...] | None],
         context: PassContext,
     ):
-        self.kernel = kernel
-        self.context = context
-        self.nests = SharedNests({kernel.sym_name.data})
-        self.arrays: dict[SSAValue, View] = {}
-        self.numbers: dict[SSAValue, ConstantOp] = {}
-        self.targets: dict[SSAValue, View] = {}
-        self.casts: dict[View, SSAValue] = {}
-        self.conditions: dict[SSAValue, SSAValue] = {}
         blocks = reachable_blocks(kernel.body)
         self.blocks = {block: Block() for block in blocks}
         for block, made in self.blocks.items():
             made.name_hint = block.name_hint
-        self.entry = self.block = self.blocks[blocks[0]]
-        self.once = self.entry if len(blocks) == 1 else Block()
+        self.entry = self.blocks[blocks[0]]
+        once = self.entry if len(blocks) == 1 else Block()
+        super().__init__(kernel.sym_name.data, context, self.entry, once)
+        self.kernel = kernel
+        self.targets: dict[SSAValue, View] = {}
+        self.conditions: dict[SSAValue, SSAValue] = {}
         parameters = entry_of(kernel).args
         padded = [*strides, *([None] * (len(parameters) - len(strides)))]
         for argument, each in zip(parameters, padded, strict=True):
@@ -74,7 +66,6 @@ class HostLowering:
             if value.owner is not blocks[0] and not isinstance(value.owner, ConstantOp):
                 self.targets.setdefault(value, output)
         share_targets(blocks, self.targets)
-        self.checks = itertools.count()
         for block in blocks[1:]:
             for argument in block.args:
                 self.arrays[argument] = self._kept(argument)
@@ -108,16 +99,6 @@ class HostLowering:
         argument = self.entry.insert_arg(type, len(self.entry.args))
         argument.name_hint = value.name_hint
         return view(argument, spec.shape, spec.dtype, strides)
-
-    def add(self, op: Operation, location: LocationAttr) -> None:
-        """Append an op to the block that is being written."""
-        op.location = location
-        self.block.add_op(op)
-
-    def add_once(self, op: Operation, location: LocationAttr) -> None:
-        """Append an op that runs once, however often the block that needs it does."""
-        op.location = location
-        self.once.add_op(op)
 
     def _lower(self, op: Operation, name: str) -> None:
         match op:
@@ -213,15 +194,15 @@ class HostLowering:
         """Plan a group, then add its intermediates, its nests and their calls."""
         for op in ops:
             if isinstance(op, TensorOp) and op.declaration.family == "contraction":
-                self._materialize(outer.get(value) for value in op.arguments)
+                self.materialize(outer.get(value) for value in op.arguments)
         location = merge_locations(ops)
         targets: dict[SSAValue, View] = {}
         allocations: dict[SSAValue, memref.AllocOp] = {}
         for inner, value in results.items():
             target = self.targets.get(value)
             if target is None:
-                allocations[inner] = self._allocation(value)
-                target = self._whole(allocations[inner].memref, value)
+                allocations[inner] = self.allocation(value)
+                target = self.whole(allocations[inner].memref, value)
             targets[inner] = target
         group = Group(
             name,
@@ -241,81 +222,7 @@ class HostLowering:
         for inner, value in results.items():
             self.arrays[value] = targets[inner]
         for plan in plans:
-            self._call(plan, name, ops, location)
-
-    def _call(
-        self,
-        plan: NestPlan | AttentionNest,
-        name: str,
-        ops: Sequence[Operation],
-        location: LocationAttr,
-    ) -> None:
-        """Call the plan's nest, which was made from ``ops``, or one that is equal to it."""
-        subjects = [self.context.id_of(_listed(op)) for op in ops]
-        written = NestWriter(plan) if isinstance(plan, NestPlan) else plan
-        nest = written.function(name)
-        for lookup in nest.walk():
-            if isinstance(lookup, LookupOp) and lookup.checked_axes:
-                lookup.number = IntegerAttr(next(self.checks), i64)
-        callee = self.nests.add(nest, subjects)
-        arguments = [self.cast(array, location) for array in written.arrays]
-        self.add(func.CallOp(callee, arguments, []), location)
-
-    def cast(self, array: View, location: LocationAttr) -> SSAValue:
-        """The array's memref; a ``memref.reinterpret_cast`` where its sizes or strides differ."""
-        if array.value.type == array.type:
-            return array.value
-        known = self.casts.get(array)
-        if known is None:
-            cast = memref.ReinterpretCastOp(
-                array.value, [], [], [], [0], array.shape, array.strides, array.type
-            )
-            cast.result.name_hint = array.value.name_hint
-            self.add_once(cast, location)
-            known = self.casts[array] = cast.result
-        return known
-
-    def allocate(self, value: SSAValue, location: LocationAttr) -> View:
-        """A new array for a value of the kernel."""
-        allocation = self._allocation(value)
-        self.add_once(allocation, location)
-        return self._whole(allocation.memref, value)
-
-    def _allocation(self, value: SSAValue) -> memref.AllocOp:
-        spec = spec_of(value.type)
-        type = memref_type(spec.shape, row_major(spec.shape), spec.dtype)
-        op = memref.AllocOp([], [], type)
-        op.memref.name_hint = value.name_hint
-        return op
-
-    def _whole(self, memory: SSAValue, value: SSAValue) -> View:
-        spec = spec_of(value.type)
-        return view(memory, spec.shape, spec.dtype)
-
-    def _materialize(self, values: Iterable[SSAValue | None]) -> None:
-        """Give numbers that a contraction reads an array: its leaf has two arrays as operands."""
-        for value in values:
-            if value is not None and value not in self.arrays:
-                self.array(value)
-
-    def array(self, value: SSAValue) -> View:
-        """The array of a value; a number is written to one first, once."""
-        if value not in self.arrays:
-            constant = self.numbers[value]
-            target = self.allocate(value, constant.location)
-            here, self.block = self.block, self.once
-            self.fill(value, constant, target)
-            self.block = here
-            self.arrays[value] = target
-        return self.arrays[value]
-
-    def fill(self, value: SSAValue, constant: ConstantOp, target: View) -> None:
-        """Call a nest that writes a number to every element of an array."""
-        numbers = {value: constant.number}
-        group = Group("fill", [constant], {}, numbers, [Result(value, target)])
-        for plan in plan_group(group):
-            name = f"{self.kernel.sym_name.data}_fill"
-            self._call(plan, name, [constant], constant.location)
+            self.call(plan, name, ops, location)
 
     def _return(self, op: func.ReturnOp) -> None:
         """Copy to an output what no nest has written there."""
@@ -325,21 +232,6 @@ class HostLowering:
             elif self.arrays[value] != output:
                 self.copy(value, self.arrays[value], output, _maker(value, op))
         self.add(func.ReturnOp(), self.kernel.location)
-
-    def copy(self, value: SSAValue, source: View, target: View, maker: Operation) -> None:
-        """Call a nest that copies one array to another, for what ``maker`` stands for."""
-        group = Group("copy", [], {value: source}, {}, [Result(value, target)])
-        for plan in plan_group(group):
-            plan.leaves = [replace(leaf, ops=[maker]) for leaf in plan.leaves]
-            for op in (op for leaf in plan.leaves for op in leaf.body.walk()):
-                op.location = maker.location
-            self._call(plan, f"{self.kernel.sym_name.data}_copy", [maker], maker.location)
-
-
-def _listed(op: Operation) -> Operation:
-    """The op that decisions speak of: a fused group for what it holds."""
-    parent = op.parent_op()
-    return parent if isinstance(parent, FusedOp) else op
 
 
 def _maker(value: SSAValue, otherwise: Operation) -> Operation:
