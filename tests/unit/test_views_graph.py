@@ -274,3 +274,20 @@ def _overlap(a, b):
         and a.y < b.y + b.height
         and b.y < a.y + a.height
     )
+
+
+@pytest.mark.parametrize("collapse", [False, True])
+def test_a_kernel_with_several_results_gives_each_of_them_once(collapse):
+    rows = (
+        OpRow("0", "wia.fused", "fused_mul_tanh_exp", "fusion", ("arg:x",), "f32[4], f32[4]"),
+        OpRow("1", "wia.mul", "mul", "elementwise", ("arg:x", "arg:x"), "f32[4]", parent="0"),
+        OpRow("2", "wia.tanh", "tanh", "elementwise", ("1",), "f32[4]", parent="0"),
+        OpRow("3", "wia.exp", "exp", "elementwise", ("1",), "f32[4]", parent="0"),
+        OpRow("4", "func.return", "return", "other", ("0", "0", "0")),
+    )
+    stage = Stage("fusion", "high", "mlir", "", ops=rows)
+    drawn = graph.graph_of(stage, names=["h", "a", "b"], collapse=collapse)
+    results = [node.id for node in drawn.nodes if node.kind == "result"]
+    assert sorted(results) == ["out:a", "out:b", "out:h"]
+    into = [edge.target for edge in drawn.edges if edge.target.startswith("out:")]
+    assert sorted(into) == ["out:a", "out:b", "out:h"]

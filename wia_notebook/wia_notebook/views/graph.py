@@ -155,16 +155,20 @@ def _edges(shape: Shape, home: Mapping[str, str], names: Sequence[str]) -> list[
     for row in shape.rows.values():
         if row.name in (*CONTAINERS, *HIDDEN):
             continue
-        operands = [p for operand in row.operands for p in shape.producers(operand)]
-        for index, operand in enumerate(operands):
-            producer = shape.rows.get(operand)
+        if row.name == "func.return":
+            for index, operand in enumerate(row.operands):
+                name = names[index] if index < len(names) else f"result{index}"
+                # The first result of a kernel with several, then the next: rows do not number them.
+                makers, seen = shape.producers(operand), row.operands[:index].count(operand)
+                add(makers[seen % len(makers)], f"out:{name}", "")
+            continue
+        if shape.members(row.id):
+            continue
+        for maker in (each for operand in row.operands for each in shape.producers(operand)):
+            producer = shape.rows.get(maker)
             is_value = producer is not None and producer.size_bytes >= 1024
             label = units.size(producer.size_bytes) if producer is not None and is_value else ""
-            if row.name == "func.return":
-                name = names[index] if index < len(names) else f"result{index}"
-                add(operand, f"out:{name}", "")
-            elif not shape.members(row.id):
-                add(operand, row.id, label)
+            add(maker, row.id, label)
     return list(edges.values())
 
 
