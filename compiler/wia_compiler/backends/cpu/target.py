@@ -19,7 +19,7 @@ from wia_compiler.passes.target import ArraySpec, Artifact
 _BYTES_PER_FLOP = 0.15
 # A call of a nest within one object, in bytes that memory moves meanwhile: some 10 ns.
 _CALL_COST_BYTES = 150
-_GENERATOR = "cpu-3"
+_GENERATOR = "cpu-4"
 
 
 @dataclass(frozen=True)
