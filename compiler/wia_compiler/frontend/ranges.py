@@ -1,4 +1,4 @@
-"""Loops that count down, as loops that count up: what C++ and Python write and the language lacks."""
+"""Loops that count down as loops that count up: C++ and Python have them, the language has not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wia_compiler.frontend import syntax
 def rounds_down(
     start: syntax.Expression, stop: syntax.Expression, step: int, span: Span
 ) -> syntax.Expression:
-    """How often ``start, start - step, …`` stays above ``stop``: ``start - stop`` for steps of 1."""
+    """How often ``start, start - step, …`` stays above ``stop``: ``start - stop`` by steps of 1."""
     if isinstance(stop, syntax.Number):
         distance = _added(start, -int(stop.value), span)
     else:
