@@ -177,6 +177,25 @@ def number_on_both_ways(a, b):
     return a * a.dtype.type(2 if a.sum() > 0 else 1) + b
 
 
+@program(
+    """kernel k(input a: tensor, input b: tensor, output y: tensor, output steps: tensor) {
+        y = a + b; n = 0; go = true;
+        while (go && n < 20) {
+            y = y - b; n = n + 1;
+            if (n > 4) { go = reduce_sum(y) > 100; }
+        }
+        steps = n;
+    }"""
+)
+def count(a, b):
+    y, n, go = a + b, 0, True
+    while go and n < 20:
+        y, n = y - b, n + 1
+        if n > 4:
+            go = y.sum() > 100
+    return y, np.array(n)
+
+
 WITHOUT_MAXIMUM = [name for name in PROGRAMS if name != "shrink"]
 """Those that nothing without elements, and no whole number, leaves without an answer."""
 

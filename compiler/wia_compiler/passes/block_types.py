@@ -193,8 +193,12 @@ class BlockTypes:
         match op:
             case DeclareOp():
                 return op.declared_dtype or self._met(op.result, seen)
+            case TensorOp() if op.given[index : index + 1] == ("condition",):
+                return BOOL
             case TensorOp() if isinstance(self.known.get(op.result), Open):
-                return self._met(op.result, seen)
+                # A comparison of numbers is a bool whatever their dtype is.
+                compares = op.declaration.name in _COMPARING
+                return None if compares else self._met(op.result, seen)
             case TensorOp() if self.known.get(op.result) is not None:
                 return self._dtype(op) if op.declaration.name != "cast" else None
             case _:
