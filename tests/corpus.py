@@ -1,4 +1,4 @@
-"""Programs that tests of every stage run over: the library, and a kernel for every op.
+"""Programs that tests of every stage run over: the library, the chapter, loops, every op.
 
 Each is compiled up to the low level once a session; tests look at the snapshots.
 """
@@ -11,6 +11,9 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import Any
 
+import chapter_texts
+import loop_kernels
+import numpy as np
 import wia_compiler as wia
 import wia_kernels
 from conformance.matrix.row import VALUES
@@ -34,6 +37,7 @@ class Sample:
     text: str
     kernel: str
     arguments: Sequence[Any]
+    bindings: dict[str, Any] | None = None
 
     def __str__(self) -> str:
         return self.name
@@ -57,8 +61,8 @@ class Snapshot:
 
 @functools.cache
 def samples() -> tuple[Sample, ...]:
-    """The library's kernels on odd sizes, then one kernel for each group of ops."""
-    return (*_library(), *_ops())
+    """Kernels of the library, of the chapter, with branches and loops, and of each group of ops."""
+    return (*_library(), *_chapter(), *_programs(), *_ops())
 
 
 def _library() -> list[Sample]:
@@ -69,6 +73,67 @@ def _library() -> list[Sample]:
         shapes = each.shapes[min(2, len(each.shapes) - 1)]
         arguments = [wia.spec(shape, dtype) for shape in shapes]
         made.append(Sample(f"{name}-{dtype}", each.text, name, arguments))
+    return made
+
+
+def _f32(*shapes: tuple[int, ...]) -> list[Any]:
+    return [wia.spec(shape, "f32") for shape in shapes]
+
+
+def _chapter() -> list[Sample]:
+    weights = {"weight1": (4, 3, 3, 3), "weight2": (5, 4, 3, 3), "fc_weight": (80, 10)}
+    bindings: dict[str, Any] = {name: np.ones(shape, np.float32) for name, shape in weights.items()}
+    for name, channels in (("bn1_params", 4), ("bn2_params", 5)):
+        bindings[name] = tuple(np.ones(channels, np.float32) for _ in range(4))
+    product = _f32((17, 33), (33, 9))
+    return [
+        Sample("chapter-matmul", chapter_texts.MATMUL, "matmul_kernel", product),
+        Sample("chapter-matmul-ir", chapter_texts.MATMUL_IR, "matmul_kernel", product),
+        Sample(
+            "chapter-forward",
+            chapter_texts.FORWARD,
+            "forward_pass",
+            _f32((1, 3, 14, 14)),
+            bindings,
+        ),
+        Sample(
+            "chapter-conditional",
+            chapter_texts.CONDITIONAL + chapter_texts.EXPENSIVE,
+            "conditional_compute",
+            _f32((17,), ()),
+        ),
+        Sample(
+            "chapter-fusion",
+            chapter_texts.FUSION,
+            "snippet",
+            _f32((1, 3, 9, 9), (4, 3, 3, 3), (4, 1, 1)),
+        ),
+    ]
+
+
+NEWTON = """
+kernel newton(input a: tensor, output x: tensor) {
+    x = a;
+    let n = 0;
+    while (reduce_max(abs(x * x - a)) > 1e-3 && n < 20) {
+        x = 0.5 * (x + a / x);
+        n = n + 1;
+    }
+    if (reduce_min(x) < 0.0) { x = -x; } else { x = relu(x); }
+}"""
+
+
+def _programs() -> list[Sample]:
+    made = [Sample("newton", NEWTON, "newton", _f32((17,)))]
+    vectors, matrices = _f32((17,), (17,)), _f32((9, 17), (17, 5))
+    for text, arguments in (
+        (loop_kernels.VECTOR_ADD, vectors),
+        (loop_kernels.UNROLLED, _f32((20,), (20,))),
+        (loop_kernels.MATMUL, matrices),
+        (loop_kernels.TILED, matrices),
+    ):
+        name = text.split("kernel ", 1)[1].split("(", 1)[0]
+        made.append(Sample(f"loops-{name}", text, name, arguments))
     return made
 
 
@@ -92,7 +157,7 @@ def snapshots(sample: Sample, target: str) -> tuple[Snapshot, ...]:
         if stage.changed:
             made.append(_snapshot(stage, module))
 
-    kernel = wia.compile(sample.text)[sample.kernel]
+    kernel = wia.compile(sample.text, bindings=sample.bindings)[sample.kernel]
     visit_stages(kernel, sample.arguments, visit, target)
     return tuple(made)
 

@@ -35,7 +35,7 @@ class _NoCode:
 
 def arguments_of(kernel: wia.Kernel, arguments: Sequence[Any]) -> tuple[ArraySpec, ...]:
     """Arrays or specs as the pipeline takes them."""
-    return array_specs(kernel.signature, read_specs(kernel.signature, arguments, {}))
+    return array_specs(kernel.signature, read_specs(kernel.signature, arguments, {}, kernel.unit.bindings))
 
 
 def visit_stages(

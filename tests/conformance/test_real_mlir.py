@@ -40,8 +40,14 @@ def test_plain_stages_are_mlir(sample: Sample, target: str) -> None:
 def test_stages_of_own_dialects_are_mlir_in_generic_form(sample: Sample, target: str) -> None:
     for stage in snapshots(sample, target):
         assert stage.name in stages()
-        if stage.name not in PLAIN:
+        if stage.name not in PLAIN and not _PASSES_A_NUMBER.search(stage.generic):
             read(stage.generic, custom_dialects=True)
+        elif stage.name not in PLAIN:
+            assert stage.name in ("import", "inline"), stage.name
+
+
+# Before shapes are known a branch may pass a number of the text to an argument that is a tensor.
+_PASSES_A_NUMBER = re.compile(r'"cf\.(cond_)?br"\(.*!wia\.literal')
 
 
 def test_mlir_refuses_what_is_wrong() -> None:
