@@ -35,7 +35,8 @@ class _NoCode:
 
 def arguments_of(kernel: wia.Kernel, arguments: Sequence[Any]) -> tuple[ArraySpec, ...]:
     """Arrays or specs as the pipeline takes them."""
-    return array_specs(kernel.signature, read_specs(kernel.signature, arguments, {}, kernel.unit.bindings))
+    specs = read_specs(kernel.signature, arguments, {}, kernel.unit.bindings)
+    return array_specs(kernel.signature, specs)
 
 
 def visit_stages(

@@ -1,4 +1,4 @@
-"""Whatever is done to the text of a stage, reading and verifying it ends in an IR or in our errors."""
+"""Whatever is done to a stage's text, reading and verifying it ends in an IR or in our errors."""
 
 from __future__ import annotations
 
