@@ -110,4 +110,24 @@ class LinePrinter(Printer):
 
 def parse_ir(text: str, name: str = "<ir>") -> ModuleOp:
     """The module that an MLIR text holds; xDSL's ``ParseError`` says where it is wrong."""
-    return Parser(context(), text, name).parse_module()
+    return _BitsParser(context(), text, name).parse_module()
+
+
+class _BitsParser(Parser):
+    """A parser to which ``dense<0xfff0000000000000>`` is what it is printed for: -inf.
+
+    Infinities and NaN are printed as their bits; xDSL 0.75 reads them back as large integers where
+    they stand in ``dense``.
+    """
+
+    def _parse_tensor_literal_element(self) -> Parser._TensorLiteralElement:
+        element = super()._parse_tensor_literal_element()
+        digits = element.span.text.removeprefix("0x")
+        if digits == element.span.text:
+            return element
+        magnitude = int(digits, 16) & ((1 << (4 * len(digits) - 1)) - 1)
+        infinite = {4: (0x7C00, 0x7F80), 8: (0x7F800000,), 16: (0x7FF0000000000000,)}
+        sign = -1.0 if int(digits, 16) != magnitude else 1.0
+        is_infinite = magnitude in infinite.get(len(digits), ())
+        value = sign * float("inf" if is_infinite else "nan")
+        return self._TensorLiteralElement(False, value, element.span)
