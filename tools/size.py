@@ -9,16 +9,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 BUDGET_LINES = {
     "compiler/wia_compiler/base": 900,
-    "compiler/wia_compiler/dialects": 3700,
-    "compiler/wia_compiler/frontend": 3500,
-    "compiler/wia_compiler/reference": 2200,
-    "compiler/wia_compiler/passes": 13000,
-    "compiler/wia_compiler/backends": 8500,
-    "compiler/wia_compiler/simulators": 2000,
-    "compiler/wia_compiler/runtime": 4500,
+    "compiler/wia_compiler/dialects": 10500,
+    "compiler/wia_compiler/frontend": 14500,
+    "compiler/wia_compiler/reference": 2800,
+    "compiler/wia_compiler/passes": 23000,
+    "compiler/wia_compiler/backends": 9000,
+    "compiler/wia_compiler/simulators": 6500,
+    "compiler/wia_compiler/runtime": 4800,
     "compiler/wia_compiler/profiler": 2000,
     "kernels/wia_kernels": 1500,
-    "wia_notebook/wia_notebook": 8500,
+    "wia_notebook/wia_notebook": 9200,
 }
 SUFFIXES = {".py", ".lark", ".js", ".css", ".wia"}
 

@@ -56,6 +56,7 @@ TYPES: dict[str, str] = {
 }
 """``tensor`` and the dtypes; a dtype alone is a scalar."""
 
+
 @dataclass(frozen=True)
 class OperatorRow:
     """Operators of one precedence: their spellings, the ops they are, how they group."""
