@@ -54,6 +54,8 @@ def test_savings_count_both_ways_of_traffic_that_stays_inside():
 
 def test_launches_and_large_results_are_counted():
     assert (graph.launches(BEFORE), graph.launches(AFTER)) == (5, 3)
+    size = OpRow("77", "wia.size", "size", "other")
+    assert graph.launches(dataclasses.replace(BEFORE, ops=(*BEFORE.ops, size))) == 5
     labels = {(e.source, e.target): e.label for e in graph.graph_of(BEFORE, collapse=True).edges}
     assert labels["0", "1"] == "103 MB"
     assert labels["3", "4"] == ""  # four bytes are not worth a label

@@ -30,9 +30,11 @@ def op_rows(stage: Stage) -> list[OpRow]:
 
 
 def launches(stage: Stage) -> int:
-    """How many kernels the stage would launch, each once: top-level ops and groups."""
-    top = Shape(stage).top
-    return sum(1 for row in top if row.name not in ("wia.constant", *CONTROL))
+    """How many kernels the stage would launch, each once: top-level ops and groups that compute.
+
+    Constants, sizes, branches and what declares an array have the family "other".
+    """
+    return sum(1 for row in Shape(stage).top if row.family != "other")
 
 
 def graph_of(
