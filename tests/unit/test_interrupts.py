@@ -23,10 +23,13 @@ ENDLESS = {
 }
 
 SCRIPT = """
+    import signal
     import sys
     import numpy as np
     import wia_compiler as wia
 
+    # A process in the background of a shell is started with SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     kernel = wia.compile(sys.argv[1])["k"]
     ones = np.ones(100, np.float32)
     kernel.build(ones)
@@ -50,9 +53,12 @@ def test_an_endless_loop_stops_at_sigint(program: str, way: str, tmp_path: Path)
     command = [sys.executable, str(script), ENDLESS[program], way]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "running\n"
-        process.send_signal(signal.SIGINT)
-        said, _ = process.communicate(timeout=60)
+        try:
+            assert process.stdout.readline() == "running\n"
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert said == "interrupted\n200.0\n"
     assert process.returncode == 0
 
