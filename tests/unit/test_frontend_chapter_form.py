@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from chapter_texts import CONDITIONAL
 from wia_compiler.base.dtypes import F32
 from wia_compiler.base.source import Source
 from wia_compiler.dialects.types import tensor_type
@@ -121,24 +122,7 @@ func @conditional_compute(
 
 
 def test_branches_print_as_the_chapter_prints_them() -> None:
-    text = """
-func @conditional_compute(%x: tensor, %threshold: f32) {
-    %norm = reduce_sum(abs(%x))
-
-    // 제어 흐름
-    cond_br %norm > %threshold, ^compute, ^skip
-
-^compute:
-    %result = exp(%x)
-    br ^exit(%result)
-
-^skip:
-    br ^exit(%x)
-
-^exit(%final: tensor):
-    return %final
-}
-"""
+    text = CONDITIONAL.replace("expensive_operation(%x)", "exp(%x)")
     assert chapter(text) == CONTROL
     assert chapter(CONTROL) == CONTROL
 
