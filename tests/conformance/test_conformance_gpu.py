@@ -21,9 +21,9 @@ TOLERANCES = {"f64": 1e-12, "f32": 3e-5, "f16": 4e-3, "bf16": 3e-2}
 LARGEST = 100_000
 """Elements of the inputs beyond which a case is left to faster machines."""
 
-READ_ACROSS = {"attention", "causal_attention"}
-"""Products with a transposed operand: its tile in shared memory is dense along the folded axis, and
-threads that read neighbours along the other one meet in one bank."""
+TURNED = {"attention", "causal_attention"}
+"""Kernels with a product by a transposed operand: its tile is turned as it is copied to shared
+memory, where two threads may meet in a bank. Read as it lies, 14 of 16 wavefronts would conflict."""
 
 CASES = [
     (name, shapes, dtype)
@@ -65,8 +65,10 @@ def test_the_library(name, shapes, dtype):
         np.testing.assert_allclose(found.astype("f8"), expected, tolerance, tolerance)
     else:
         np.testing.assert_array_equal(found, expected.astype(found.dtype))
-    if name not in READ_ACROSS:
-        assert counters.get("shared_memory_bank_conflicts", 0) == 0
+    wavefronts = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+    total = sum(counters.get(wavefronts.format(each), 0) for each in ("ld", "st"))
+    allowed = total // 5 if name in TURNED else 0
+    assert counters.get("shared_memory_bank_conflicts", 0) <= allowed
 
 
 @pytest.mark.parametrize("name", [n for n, row in DECLARATIONS.items() if row.example is not None])

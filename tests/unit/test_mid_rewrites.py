@@ -152,6 +152,28 @@ def test_three_levels_through_shared_memory():
     assert "tile.compute copy @block" in text
 
 
+def test_a_copy_walks_another_order_than_its_padded_buffer_has():
+    def rewrite(nest):
+        tile_axis(nest, "i", 4)
+        tile_axis(nest, "j", 8)
+        interchange(find_loop(nest, "i.0"), find_loop(nest, "j.0"))
+        buffer, copy, _ = stage_operand(
+            contraction(nest),
+            1,
+            find_loop(nest, "j.0"),
+            "packed",
+            order=["k", "j"],
+            copied=["j", "k"],
+            padding=3,
+        )
+        assert buffer.memref.type.get_shape() == (K, 11)
+        assert (copy.axis_names, copy.sizes) == (("j", "k"), (8, K))
+        with pytest.raises(IllegalRewrite, match=r"the copy walks \['k'\], the buffer has other"):
+            stage_operand(contraction(nest), 0, find_loop(nest, "i.0"), "packed", copied=["k"])
+
+    same(rewrite)
+
+
 def test_staging_packs_a_panel_for_the_loops_inside():
     def rewrite(nest):
         tile_axis(nest, "i", 4)

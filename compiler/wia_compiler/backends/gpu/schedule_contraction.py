@@ -13,7 +13,7 @@ from wia_compiler.backends.gpu.builder import element_type
 from wia_compiler.backends.gpu.choice import Choice, power_of_two_at_least
 from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
 from wia_compiler.backends.gpu.tiling import Tile, kept_loops, tile_loops, uses_axis
-from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.tile_rewrites import (
     axis_of,
@@ -31,6 +31,8 @@ MAX_THREAD_TILE = 4
 """A thread takes up to 4 × 4 results: 16 sums in registers for 8 loads from shared memory."""
 FOLD_STEP = 16
 """How much of the folded axis is in shared memory at a time: 2 × 64 × 16 elements, 8 KiB in f32."""
+PADDING_BYTES = 16
+"""Of a row in shared memory: vectors of 16 bytes stay aligned."""
 FILTERS_PER_THREAD = 4
 """A thread of a convolution computes up to 4 filters at one place: one load serves 4 sums."""
 WARPS_PER_BLOCK = 4
@@ -94,8 +96,7 @@ def _tiled(nest: FuncOp, leaf: ComputeOp, sides: _Sides) -> Choice:
     loop, leaf = tile_reduction(leaf, sides.fold, step)
     for number in in_memory(leaf):
         if number < len(leaf.inputs):
-            order = _copy_order(leaf, number)
-            _, _, leaf = stage_operand(leaf, number, loop, "shared", level="block", order=order)
+            leaf = _stage(leaf, number, loop, sides)
     leaf = drop_bounds(leaf)
     threads = THREADS_PER_SIDE**2
     shape = [tiles[sides.rows].block, tiles[sides.columns].block, step]
@@ -106,6 +107,24 @@ def _tiled(nest: FuncOp, leaf: ComputeOp, sides: _Sides) -> Choice:
     wide = size_bytes(element_type(leaf.outputs[0])) > 4
     registers = REGISTERS_WIDE if wide else REGISTERS
     return Choice(threads, "contraction: tiles in shared memory", numbers, registers)
+
+
+def _stage(leaf: ComputeOp, number: int, loop: ForOp, sides: _Sides) -> ComputeOp:
+    """Stage an operand in shared memory; threads copy neighbours, and read them without conflicts.
+
+    Neighbouring threads read neighbours along the columns. A tile whose rows go along the folded
+    axis instead is turned on the way; 16 bytes of padding then keep the writes of neighbours, which
+    go down a column, out of one bank.
+    """
+    copied = _copy_order(leaf, number)
+    order, padding = copied, 0
+    if copied[-1] == sides.fold and sides.columns in copied:
+        order = sorted(copied, key=lambda name: name == sides.columns)
+        padding = PADDING_BYTES // size_bytes(element_type(leaf.inputs[number]))
+    _, _, staged = stage_operand(
+        leaf, number, loop, "shared", level="block", order=order, copied=copied, padding=padding
+    )
+    return staged
 
 
 def _copy_order(leaf: ComputeOp, number: int) -> list[str]:

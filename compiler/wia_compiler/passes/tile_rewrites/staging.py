@@ -47,6 +47,8 @@ def stage_operand(
     *,
     level: LeafLevel = "thread",
     order: Sequence[str] | None = None,
+    copied: Sequence[str] | None = None,
+    padding: int = 0,
 ) -> tuple[memref.AllocOp, ComputeOp, ComputeOp]:
     """Copy what a leaf reads in one iteration of ``loop`` to a buffer of ``scope`` first.
 
@@ -60,8 +62,10 @@ def stage_operand(
 
     ``level`` says who copies; a ``warp`` or ``block`` shares the buffer, which is then made outside
     its loops over threads, and which also holds what those loops walk. ``order`` is the order of
-    the buffer's dimensions by axis (default: as the operand's map names them). What lies outside
-    the source, or past a bound of the leaf, is copied as 0. Gives the buffer, the copy, the leaf.
+    the buffer's dimensions by axis (default: as the operand's map names them), ``copied`` the order
+    in which the copy walks them (default: the same), ``padding`` elements lie unused at the end of
+    each row of the buffer. What lies outside the source, or past a bound of the leaf, is copied as
+    0. Gives the buffer, the copy, the leaf.
     """
     if not 0 <= operand < len(leaf.inputs):
         raise IllegalRewrite(f"the leaf has {len(leaf.inputs)} inputs, not one numbered {operand}")
@@ -73,8 +77,9 @@ def stage_operand(
     sharing = [each for each in around if each.level.data in shared and each not in inner]
     walked = [*sharing, *inner]
     axes = _staged_axes(leaf, operand, walked, order)
-    buffer = _allocate(leaf, operand, axes, scope, sharing[0] if sharing else None, loop)
-    copy = _copy(leaf, operand, axes, walked, buffer.memref, level)
+    outside = sharing[0] if sharing else None
+    buffer = _allocate(leaf, operand, axes, scope, outside, loop, padding)
+    copy = _copy(leaf, operand, axes, walked, buffer.memref, level, copied)
     place = loop.body.block
     first = buffer.next_op if buffer.parent_block() is place else place.first_op
     assert first is not None
@@ -154,10 +159,14 @@ def _allocate(
     scope: str,
     outside: ForOp | None,
     loop: ForOp,
+    padding: int,
 ) -> memref.AllocOp:
     source = leaf.inputs[operand]
     element = cast("MemRefType[Attribute]", source.type).element_type
-    type = MemRefType(element, [axis.size for axis in axes], memory_space=StringAttr(scope))
+    shape = [axis.size for axis in axes]
+    if shape:
+        shape[-1] += padding
+    type = MemRefType(element, shape, memory_space=StringAttr(scope))
     buffer = memref.AllocOp([], [], type)
     buffer.memref.name_hint = f"{source.name_hint or 'x'}_tile"
     buffer.location = leaf.location
@@ -176,11 +185,17 @@ def _copy(
     walked: Sequence[ForOp],
     buffer: SSAValue,
     level: LeafLevel,
+    copied: Sequence[str] | None,
 ) -> ComputeOp:
     source = leaf.inputs[operand]
     gone = {loop.induction_variable for loop in walked}
     ivs = [iv for iv in leaf.ivs if iv not in gone]
-    place = {axis.position: number for number, axis in enumerate(axes)}
+    points = list(axes)
+    if copied is not None:
+        if sorted(copied) != sorted(axis.name for axis in axes):
+            raise IllegalRewrite(f"the copy walks {list(copied)}, the buffer has other axes")
+        points.sort(key=lambda axis: list(copied).index(axis.name))
+    place = {axis.position: number for number, axis in enumerate(points)}
     dims: list[AffineExpr] = [
         AffineExpr.dimension(place[number]) if number in place else AffineExpr.constant(0)
         for number in range(len(leaf.axis_names))
@@ -204,10 +219,10 @@ def _copy(
     body = Block(arg_types=[element])
     body.add_op(YieldOp(list(body.args)))
     rank = (len(axes), len(ivs))
-    own = tuple(AffineExpr.dimension(number) for number in range(len(axes)))
+    own = tuple(AffineExpr.dimension(place[axis.position]) for axis in axes)
     return ComputeOp(
         "copy",
-        axes=[(axis.name, axis.size) for axis in axes],
+        axes=[(axis.name, axis.size) for axis in points],
         ivs=ivs,
         inputs=[source],
         outputs=[buffer],
