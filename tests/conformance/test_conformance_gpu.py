@@ -23,7 +23,7 @@ LARGEST = 100_000
 
 TURNED = {"attention", "causal_attention"}
 """Kernels with a product by a transposed operand: its tile is turned as it is copied to shared
-memory, where two threads may meet in a bank. Read as it lies, 14 of 16 wavefronts would conflict."""
+memory, where two threads may meet in a bank. As it lies, 14 of 16 wavefronts would conflict."""
 
 CASES = [
     (name, shapes, dtype)
