@@ -16,6 +16,7 @@ from wia_compiler.dialects.arith_remf import RemFOp
 from wia_compiler.dialects.gpu_ids import Gpu
 from wia_compiler.dialects.gpu_shuffle import GpuShuffle
 from wia_compiler.dialects.loop import Loop
+from wia_compiler.dialects.memref_prefetch import PrefetchOp
 from wia_compiler.dialects.tile import Tile
 from wia_compiler.dialects.tpu.ops import Tpu
 from wia_compiler.dialects.wia.ops import Wia
@@ -44,6 +45,7 @@ def context() -> Context:
     for dialect in _DIALECTS:
         made.load_dialect(dialect)
     made.load_op(RemFOp)
+    made.load_op(PrefetchOp)
     return made
 
 

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from wia_compiler.dialects.memref_prefetch import PrefetchOp
 from wia_compiler.passes.llvm.types import (
     LLVMError,
     constant,
@@ -202,6 +203,18 @@ def _copy(writer: Writer, op: memref.CopyOp) -> None:
     writer.line(writer.call(f"llvm.memcpy.{'.'.join(spaces)}.i64", "void", arguments))
 
 
+def _prefetch(writer: Writer, op: PrefetchOp) -> None:
+    """The line of an address that may lie outside the array, where nothing is fetched."""
+    values = [writer.values[index] for index in op.indices]
+    linear = linear_index(writer, values, writer.strides(op.memref))
+    type_ = writer.type(op.memref)
+    element = memory_type(memref_type(op.memref).element_type, writer.options)
+    pointer = writer.temporary(f"getelementptr {element}, {writer.typed(op.memref)}, i64 {linear}")
+    kind, locality = int(op.writes), op.locality.value.data
+    arguments = [(type_, pointer), ("i32", str(kind)), ("i32", str(locality)), ("i32", "1")]
+    writer.line(writer.call(f"llvm.prefetch.p{type_[14:-1] or '0'}", "void", arguments))
+
+
 def _global(writer: Writer, op: memref.GetGlobalOp) -> None:
     writer.values[op.memref] = symbol(op.name_.root_reference.data)
 
@@ -240,4 +253,5 @@ MEMORY: dict[str, Handler] = {
     "memref.expand_shape": _alias,
     "memref.copy": _copy,
     "memref.get_global": _global,
+    "memref.prefetch": _prefetch,
 }
