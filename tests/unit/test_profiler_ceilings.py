@@ -14,7 +14,7 @@ from wia_compiler.profiler.ceilings import (
     measured_ceilings,
     to_json,
 )
-from wia_compiler.profiler.machine import Machine, read_caches, this_machine
+from wia_compiler.profiler.machine import Machine, this_machine
 from wia_compiler.profiler.micro_kernels import FMA_SUMS, compile_micro_kernels, module_text
 from wia_compiler.profiler.probes import Probe
 
@@ -104,18 +104,6 @@ def test_each_machine_and_number_of_threads_has_a_file_of_its_own() -> None:
 def test_vector_width_follows_the_features(features, width) -> None:
     assert Machine("c", features, "m", 1, ()).vector_bytes == width
     assert f"<{width // 4} x float>" in module_text(width)
-
-
-def test_cache_sizes_come_from_sysfs(tmp_path) -> None:
-    for number, (kind, level, size) in enumerate(
-        [("Data", 1, "32K"), ("Instruction", 1, "64K"), ("Unified", 2, "1M"), ("Unified", 3, "x")]
-    ):
-        index = tmp_path / f"index{number}"
-        index.mkdir()
-        for name, text in (("type", kind), ("level", level), ("size", size)):
-            (index / name).write_text(f"{text}\n")
-    assert read_caches(tmp_path) == ((1, 32768), (2, 1 << 20))
-    assert read_caches(tmp_path / "none") == ((1, 32 << 10), (2, 256 << 10), (3, 8 << 20))
 
 
 def test_the_fma_loop_multiplies_and_adds(code) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
 import platform
 from dataclasses import dataclass
 
+from wia_compiler.backends.cpu.caches import Caches, these_caches
 from wia_compiler.base.errors import TargetError
 from wia_compiler.passes.llvm.library import llvm_binding
 
@@ -14,6 +16,7 @@ _PREFERS_256_BITS = (
     *("skylake-avx512", "cascadelake", "cooperlake", "cannonlake", "icelake-client"),
     *("icelake-server", "rocketlake", "tigerlake", "sapphirerapids", "emeraldrapids"),
 )
+_USUAL_CACHES = Caches()
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,8 @@ class Host:
 
     ``name`` is LLVM's (``znver3``), ``features`` its feature string, ``vector_bytes`` the width of
     the vectors that code is generated for, ``vector_registers`` how many registers hold them,
-    ``llvm`` LLVM's version.
+    ``llvm`` LLVM's version. Schedules are chosen by ``caches``; ``cores`` decides nothing about code, as the
+    number of threads is that of each call.
     """
 
     triple: str
@@ -31,6 +35,12 @@ class Host:
     vector_bytes: int
     vector_registers: int
     llvm: str
+    caches: Caches = _USUAL_CACHES
+    cores: int = 1
+
+    def has(self, feature: str) -> bool:
+        """Whether it has a feature of LLVM's name: ``avx512vnni``, ``fma``."""
+        return f"+{feature}" in self.features.split(",")
 
 
 @functools.cache
@@ -57,4 +67,13 @@ def this_host() -> Host:
         vector_bytes,
         32 if has_avx512 else 16,
         ".".join(map(str, llvm.llvm_version_info)),
+        these_caches(),
+        available_cores(),
     )
+
+
+def available_cores() -> int:
+    """Cores that this process may run on at this moment."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

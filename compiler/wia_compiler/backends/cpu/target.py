@@ -50,8 +50,14 @@ class CpuTarget:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """CPU, its features, LLVM's version and that of this generator."""
-        return (self.host.name, self.host.features, f"llvm-{self.host.llvm}", _GENERATOR)
+        """CPU, its features and caches, LLVM's version and that of this generator."""
+        return (
+            self.host.name,
+            self.host.features,
+            str(self.host.caches),
+            f"llvm-{self.host.llvm}",
+            _GENERATOR,
+        )
 
     def passes(self) -> Sequence[Pass]:
         """From unscheduled nests to scf, memref, arith and math."""
