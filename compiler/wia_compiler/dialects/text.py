@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from io import StringIO
 
 from xdsl.context import Context
-from xdsl.dialects import arith, builtin, cf, func, math, memref, scf, vector
+from xdsl.dialects import builtin, cf, func, math, memref, scf, vector
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from wia_compiler.dialects.arith_lanes import ArithLanes
 from wia_compiler.dialects.arith_remf import RemFOp
 from wia_compiler.dialects.gpu_ids import Gpu
 from wia_compiler.dialects.gpu_shuffle import GpuShuffle
@@ -23,7 +24,7 @@ from wia_compiler.dialects.wia.ops import Wia
 
 _DIALECTS = (
     builtin.Builtin,
-    arith.Arith,
+    ArithLanes,
     cf.Cf,
     func.Func,
     Gpu,

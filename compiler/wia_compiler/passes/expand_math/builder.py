@@ -20,6 +20,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from wia_compiler.dialects.arith_lanes import CompareFloatsOp, CompareIntegersOp, SelectLanesOp
+
 
 class Expansion:
     """Inserts ops before ``anchor``, with its location, on scalars or vectors of its shape."""
@@ -222,8 +224,11 @@ class Number:
         return self._op(math.FmaOp(*operands))
 
     def compare(self, predicate: str, other: Number | float | int) -> Number:
-        """``arith.cmpf`` or ``cmpi``."""
+        """``arith.cmpf`` or ``cmpi``, lane by lane where this is a vector."""
         right = self._other(other).value
+        if isinstance(self.type, VectorType):
+            lanes = CompareFloatsOp if self.is_float else CompareIntegersOp
+            return self._op(lanes(self.value, right, lanes.ORDERS.index(predicate)))
         if self.is_float:
             return self._op(arith.CmpfOp(self.value, right, predicate))
         return self._op(arith.CmpiOp(self.value, right, predicate))
@@ -235,6 +240,8 @@ class Number:
         else:
             assert isinstance(otherwise, Number)
             first, second = otherwise._other(then), otherwise
+        if isinstance(self.type, VectorType):
+            return self._op(SelectLanesOp(self.value, first.value, second.value))
         return self._op(arith.SelectOp(self.value, first.value, second.value))
 
     def abs(self) -> Number:
