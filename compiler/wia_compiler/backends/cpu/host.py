@@ -25,8 +25,8 @@ class Host:
 
     ``name`` is LLVM's (``znver3``), ``features`` its feature string, ``vector_bytes`` the width of
     the vectors that code is generated for, ``vector_registers`` how many registers hold them,
-    ``llvm`` LLVM's version. Schedules are chosen by ``caches``; ``cores`` decides nothing about code, as the
-    number of threads is that of each call.
+    ``llvm`` LLVM's version. Schedules are chosen by ``caches``; ``cores`` decides nothing about
+    code, as the number of threads is that of each call.
     """
 
     triple: str
