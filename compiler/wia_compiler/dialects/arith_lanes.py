@@ -1,7 +1,7 @@
-"""``arith.cmpf``, ``arith.cmpi`` and ``arith.select`` lane by lane.
+"""Ops of ``arith`` on vectors that xDSL defines on scalars alone, lane by lane.
 
-MLIR's ops of these names take vectors; those of xDSL give one ``i1``. The classes here stand in
-their place where the operands are vectors, and print and parse as MLIR's do.
+Comparisons, ``arith.select`` and the conversions of integers. The classes here have MLIR's names,
+stand in the place of xDSL's where the operands are vectors, and print and parse as MLIR's do.
 """
 
 from __future__ import annotations
@@ -139,6 +139,92 @@ class SelectLanesOp(IRDLOperation):
         return cls(cond, left, right) if lanewise else arith.SelectOp(cond, left, right)
 
 
+class CastLanesOp(IRDLOperation):
+    """What the conversions share: ``arith.sitofp %a : vector<8xi32> to vector<8xf32>``."""
+
+    input = operand_def(VectorType)
+    result = result_def(VectorType)
+
+    traits = traits_def(Pure())
+
+    def __init__(self, value: SSAValue, result: Attribute):
+        super().__init__(operands=[value], result_types=[result])
+
+    def verify_(self) -> None:
+        if _truths(self.input.type) != _truths(self.result.type):
+            raise VerifyException(f"{self.name} of a vector keeps its lanes")
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.input)
+        printer.print_string(" : ")
+        printer.print_attribute(self.input.type)
+        printer.print_string(" to ")
+        printer.print_attribute(self.result.type)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Operation:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """This op, or xDSL's of a scalar."""
+        name = parser.parse_unresolved_operand()
+        parser.parse_punctuation(":")
+        type_ = parser.parse_type()
+        parser.parse_keyword("to")
+        result = parser.parse_type()
+        value = parser.resolve_operand(name, type_)
+        if isinstance(type_, VectorType):
+            return cls(value, result)
+        return _SCALARS[cls.name].create(operands=[value], result_types=[result])
+
+
+@irdl_op_definition
+class ExtendSignedLanesOp(CastLanesOp):
+    """Signed integers in more bits."""
+
+    name = "arith.extsi"
+
+
+@irdl_op_definition
+class ExtendUnsignedLanesOp(CastLanesOp):
+    """Unsigned integers in more bits."""
+
+    name = "arith.extui"
+
+
+@irdl_op_definition
+class TruncateLanesOp(CastLanesOp):
+    """The low bits of integers."""
+
+    name = "arith.trunci"
+
+
+@irdl_op_definition
+class SignedToFloatLanesOp(CastLanesOp):
+    """Signed integers as floats."""
+
+    name = "arith.sitofp"
+
+
+@irdl_op_definition
+class UnsignedToFloatLanesOp(CastLanesOp):
+    """Unsigned integers as floats."""
+
+    name = "arith.uitofp"
+
+
+@irdl_op_definition
+class FloatToSignedLanesOp(CastLanesOp):
+    """Floats as signed integers."""
+
+    name = "arith.fptosi"
+
+
+@irdl_op_definition
+class FloatToUnsignedLanesOp(CastLanesOp):
+    """Floats as unsigned integers."""
+
+    name = "arith.fptoui"
+
+
 def compare(op: arith.CmpfOp | arith.CmpiOp, lhs: SSAValue, rhs: SSAValue) -> CompareLanesOp:
     """A comparison of scalars, done on vectors."""
     kind = CompareFloatsOp if isinstance(op, arith.CmpfOp) else CompareIntegersOp
@@ -150,13 +236,27 @@ def _truths(type_: Attribute) -> VectorType[Attribute]:
     return VectorType(i1, list(shape))
 
 
-_OWN = (CompareFloatsOp, CompareIntegersOp, SelectLanesOp)
+LANEWISE: dict[str, type[CastLanesOp]] = {
+    op.name: op
+    for op in (
+        ExtendSignedLanesOp,
+        ExtendUnsignedLanesOp,
+        TruncateLanesOp,
+        SignedToFloatLanesOp,
+        UnsignedToFloatLanesOp,
+        FloatToSignedLanesOp,
+        FloatToUnsignedLanesOp,
+    )
+}
+"""The conversions of vectors by MLIR's names."""
+
+_SCALARS = {op.name: op for op in arith.Arith.operations if op.name in LANEWISE}
+_OWN = {
+    op.name: op for op in (CompareFloatsOp, CompareIntegersOp, SelectLanesOp, *LANEWISE.values())
+}
 ArithLanes = Dialect(
     arith.Arith.name,
-    [
-        *(op for op in arith.Arith.operations if op.name not in {own.name for own in _OWN}),
-        *_OWN,
-    ],
+    [_OWN.get(op.name, op) for op in arith.Arith.operations],
     list(arith.Arith.attributes),
 )
-"""The dialect ``arith`` as it is read: its comparisons and selects are those of vectors too."""
+"""The dialect ``arith`` as it is read: also where xDSL's own ops are for scalars alone."""

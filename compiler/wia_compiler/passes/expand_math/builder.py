@@ -20,7 +20,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from wia_compiler.dialects.arith_lanes import CompareFloatsOp, CompareIntegersOp, SelectLanesOp
+from wia_compiler.dialects.arith_lanes import (
+    LANEWISE,
+    CompareFloatsOp,
+    CompareIntegersOp,
+    SelectLanesOp,
+)
 
 
 class Expansion:
@@ -327,5 +332,8 @@ class Number:
         return element
 
     def _convert(self, op: type[Operation], element: Attribute) -> Number:
-        made = op.create(operands=[self.value], result_types=[self.like(element)])
+        result = self.like(element)
+        if isinstance(self.type, VectorType):
+            return self._op(LANEWISE[op.name](self.value, result))
+        made = op.create(operands=[self.value], result_types=[result])
         return self._op(made)

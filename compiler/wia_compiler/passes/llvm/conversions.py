@@ -69,7 +69,7 @@ def _sticky(writer: Writer, shape: Attribute, value: str) -> str:
 def _to_integer(writer: Writer, op: arith.FPToSIOp | arith.FPToUIOp) -> None:
     """Saturating, NaN to 0: the plain instructions leave values out of range undefined."""
     type_, value = widened(writer, op.input)
-    kind = "fptosi" if isinstance(op, arith.FPToSIOp) else "fptoui"
+    kind = op.name.removeprefix("arith.")
     result = writer.type(op.result)
     suffix = (
         f"{intrinsic_suffix(op.result.type)}.{intrinsic_suffix(computed(op.input.type, writer))}"

@@ -93,7 +93,15 @@ def _constant(writer: Writer, op: arith.ConstantOp) -> None:
     match value:
         case IntegerAttr() | FloatAttr():
             number: Any = value.value.data
-        case DenseIntOrFPElementsAttr() if value.is_splat():
+        case DenseIntOrFPElementsAttr():
+            numbers = [
+                constant(each, scalar_of(type_), writer.options) for each in value.get_values()
+            ]
+            if len(set(numbers)) > 1:
+                element = llvm_type(scalar_of(type_), writer.options)
+                lanes = ", ".join(f"{element} {each}" for each in numbers)
+                writer.values[op.result] = f"<{lanes}>"
+                return
             number = value.get_values()[0]
         case _:
             raise LLVMError(f"no LLVM constant for {value}")
