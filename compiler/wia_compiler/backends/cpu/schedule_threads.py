@@ -1,0 +1,109 @@
+"""Which loops a default schedule gives to threads: the outermost that are worth it.
+
+Handing a loop to threads that wait costs some microseconds, waking them some ten more. So a nest
+that one core finishes in less than ``WORTH_NS`` stays on one thread. Code does not depend on the
+number of threads: that is read at each call.
+"""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.dialects import arith, func, scf
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import Block, Operation, SSAValue
+
+from wia_compiler.backends.cpu.host import Host
+from wia_compiler.backends.cpu.vector_plan import element_bytes
+from wia_compiler.base.schedule import Directive, directive
+from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.passes.tile_rewrites import axis_of
+from wia_compiler.passes.tile_rewrites.races import why_not_shared
+
+WORTH_NS = 40_000
+"""Time of one core from which on two are faster, with the hand-over."""
+_VECTORS_PER_NS = 4
+"""Vector operations of one core: two a cycle at 2 GHz."""
+_FUNCTION_COST = 12
+"""Operations that exp, tanh and their like take."""
+_POINT_COST = 2
+"""Loads, stores and address arithmetic beside each operation of point code."""
+_GUESS = 1 << 10
+"""Iterations of a loop whose bounds come with the data."""
+_EVEN_TURNS = 16
+"""From so many iterations on, threads end at about the same time."""
+
+
+def parallel_axis(nest: func.FuncOp, host: Host) -> Directive | None:
+    """``parallel i.0``: the loops of a scheduled nest that threads should share.
+
+    To be called last, on the nest as its other directives leave it. ``None`` where the nest is too
+    small, or where no loop may be shared. A loop of few turns is named together with the one that
+    it holds and nothing else (``parallel i.0, j.0``): their iterations are shared as one sequence.
+    """
+    names = _shared_loops(nest.body.block, host)
+    return directive("parallel", *dict.fromkeys(names)) if names else None
+
+
+def _shared_loops(block: Block, host: Host) -> list[str]:
+    found: list[str] = []
+    for loop in block.ops:
+        if not isinstance(loop, ForOp):
+            continue
+        if _time_ns(loop, host) < WORTH_NS:
+            continue
+        chain = _chain(loop)
+        turns = math.prod(each.trip_count for each in chain)
+        inside = _shared_loops(loop.body.block, host) if turns < _EVEN_TURNS // 4 else []
+        found += inside or [each.axis.data for each in chain if each.trip_count > 1]
+        if not chain:
+            found += _shared_loops(loop.body.block, host)
+    return found
+
+
+def _chain(loop: ForOp) -> list[ForOp]:
+    """A loop that may be shared, with those that it alone holds until there are turns enough."""
+    if why_not_shared(loop) is not None:
+        return []
+    inner = loop.body.block.first_op
+    alone = isinstance(inner, ForOp) and inner is loop.body.block.last_op
+    if loop.trip_count >= _EVEN_TURNS or not alone or axis_of(inner) == axis_of(loop):
+        return [loop]
+    return [loop, *_chain(inner)]
+
+
+def _time_ns(op: Operation, host: Host) -> float:
+    """What one core needs for an op, with what it holds, roughly."""
+    if isinstance(op, ComputeOp):
+        lanes = max(1, host.vector_bytes // element_bytes(op))
+        cost = len(op.inputs) + len(op.outputs) + sum(map(_cost, op.body.block.ops))
+        return math.prod(op.sizes) * cost / lanes / _VECTORS_PER_NS
+    if not op.regions:
+        return _cost(op) * _POINT_COST / _VECTORS_PER_NS
+    blocks = (block for region in op.regions for block in region.blocks)
+    inside = sum(_time_ns(each, host) for block in blocks for each in block.ops)
+    return inside * _turns(op)
+
+
+def _cost(op: Operation) -> int:
+    return _FUNCTION_COST if op.name.startswith("math.") else 1
+
+
+def _turns(op: Operation) -> int:
+    if isinstance(op, ForOp):
+        return op.trip_count
+    if isinstance(op, scf.WhileOp):
+        return _GUESS
+    if not isinstance(op, scf.ForOp):
+        return 1
+    ends = [_constant(value) for value in (op.lb, op.ub, op.step)]
+    if ends[0] is None or ends[1] is None or not ends[2]:
+        return _GUESS
+    return max(0, -(-(ends[1] - ends[0]) // ends[2]))
+
+
+def _constant(value: SSAValue) -> int | None:
+    op = value.owner
+    if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
+        return op.value.value.data
+    return None
