@@ -55,6 +55,8 @@ from wia_compiler.dialects.tile_text import expression_text, parse_expression
 LoopLevel = Literal["grid", "block", "warp", "thread", "vector", "serial"]
 LeafLevel = Literal["thread", "warp", "block"]
 LeafKind = Literal["map", "reduce", "contract", "window", "copy"]
+ORDERED = "wia.ordered"
+"""Unit attribute of a folding leaf from loops over elements: it adds in the order of the text."""
 
 
 @irdl_op_definition
@@ -187,7 +189,10 @@ class ComputeOp(IRDLOperation):
       (``arith.addf %sum, %x``): that op is also how two partial results are combined. An output
       whose held value the body does not read is no fold: each point writes its own element.
 
-    Folding over ``reduce`` axes may be done in any order and in partial sums (numerics contract).
+    Folding over ``reduce`` axes may be done in any order and in partial sums (numerics contract),
+    but for a leaf with the attribute ``wia.ordered``: each of its outputs starts from what it holds
+    and takes one element after the other, the last ``reduce`` axis fastest, every operation
+    rounded on its own, no product added without rounding in between.
     """
 
     name = "tile.compute"
@@ -282,6 +287,11 @@ class ComputeOp(IRDLOperation):
     def folds(self) -> bool:
         """Whether the body also takes what the outputs hold."""
         return self.kind.data in ("reduce", "contract", "window")
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the fold is done in the order of its axes, one rounding for each operation."""
+        return ORDERED in self.attributes
 
     def print(self, printer: Printer) -> None:
         names = self.axis_names

@@ -2,7 +2,7 @@
 
 Numerics: in a folding leaf partial sums may be formed in any order (``reassoc``); in a contraction
 or window a product may be added without rounding in between (``contract``). Nothing else is
-relaxed.
+relaxed, and nothing at all in a leaf that is ``wia.ordered``.
 """
 
 from __future__ import annotations
@@ -213,7 +213,9 @@ def fold_permissions(leaf: ComputeOp) -> dict[Operation, FastMathFlagsAttr]:
     A leaf that folds one point is a step of a running fold, whose partial sums are results: with
     ``reassoc`` LLVM would make ``i * x`` of sums of one ``x``, and NaN of ``0 * inf``.
     """
-    if not leaf.folds or (leaf.kind.data == "reduce" and _folded_points(leaf) == 1):
+    if not leaf.folds or leaf.is_ordered:
+        return {}
+    if leaf.kind.data == "reduce" and _folded_points(leaf) == 1:
         return {}
     flags: dict[Operation, FastMathFlagsAttr] = {}
     contracts = leaf.kind.data in ("contract", "window")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -199,12 +200,6 @@ class _Leaf:
         active = np.broadcast_to(self.active, self.grid)
         is_unsigned = fold.name.endswith("ui")
         viewed = unsigned(np.ascontiguousarray(element)) if is_unsigned else element
-        identity = _identity(ufunc, viewed.dtype)
-        folded = (
-            fold_axes(ufunc, np.where(active, viewed, identity), gone)
-            if gone
-            else np.where(active, viewed, identity)
-        )
         dims = [
             np.zeros((1,) * len(self.grid), np.int64) if n + len(self.batch) in gone else dim
             for n, dim in enumerate(self.dims)
@@ -217,10 +212,13 @@ class _Leaf:
             raise TileError(
                 f"output {number} of a {leaf.kind.data} leaf is folded before it is filled"
             )
-        old = memory.data[safe]
-        combined = combine(ufunc, unsigned(old) if is_unsigned else old, folded).astype(
-            viewed.dtype, copy=False
-        )
+        old = unsigned(memory.data[safe]) if is_unsigned else memory.data[safe]
+        if leaf.is_ordered:
+            combined = _fold_in_order(ufunc, old, viewed, active, gone)
+        else:
+            elements = np.where(active, viewed, _identity(ufunc, viewed.dtype))
+            folded = fold_axes(ufunc, elements, gone) if gone else elements
+            combined = combine(ufunc, old, folded).astype(viewed.dtype, copy=False)
         self._write(number, signless(combined) if is_unsigned else combined, live, dims)
 
     def _write(self, number: int, value: Array, active: Array, dims: Sequence[Any]) -> None:
@@ -257,6 +255,20 @@ class _Leaf:
         same = (kept == elements) | ((kept != kept) & (elements != elements))
         if self.leaf.level.data == "thread" or not np.all(same):
             raise TileError(f"output {number} of a {self.leaf.kind.data} leaf is written twice")
+
+
+def _fold_in_order(
+    ufunc: np.ufunc, held: Array, elements: Array, active: Array, axes: tuple[int, ...]
+) -> Array:
+    """One element after the other, the last axis fastest, starting from what is held."""
+    total = held
+    for place in itertools.product(*(range(elements.shape[axis]) for axis in axes)):
+        where: list[Any] = [slice(None)] * elements.ndim
+        for axis, at in zip(axes, place, strict=True):
+            where[axis] = slice(at, at + 1)
+        taken = tuple(where)
+        total = np.where(active[taken], combine(ufunc, total, elements[taken]), total)
+    return total.astype(elements.dtype, copy=False)
 
 
 def _along(axis: int, values: Array, rank: int) -> Array:
