@@ -7,7 +7,7 @@ ONE_THREAD := env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE OMP_NUM_THREADS=1 \
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup notebook test lint format bench bench-compile size tutorials clean
+.PHONY: help setup notebook test lint format bench bench-compile bench-peers size tutorials clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,17 +31,25 @@ format: $(VENV)/.test ## let ruff format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: bench-compile ## latencies, then our kernels beside the peers that are installed
-	$(ONE_THREAD) $(BIN)/python bench/bench_kernels.py
+bench: $(VENV)/.test ## our kernels beside the peers that are installed (BENCH="--only softmax")
+	$(BIN)/python bench/bench_kernels.py $(BENCH)
 
 bench-compile: $(VENV)/.test ## compile, cache and call latencies beside their goals
 	$(ONE_THREAD) $(BIN)/python bench/bench_compile.py
+
+# One environment a peer, since they want different versions of the same packages.
+bench-peers: $(VENV)/.test ## install the peers that bench compares with, each in .bench/NAME
+	for name in $(or $(PEERS),numba numexpr torch jax iree onnxruntime tinygrad); do \
+	    $(PYTHON) -m venv .bench/$$name && \
+	    $(BIN)/python bench/bench_kernels.py --requires $$name \
+	    | .bench/$$name/bin/python -m pip install --quiet --disable-pip-version-check -r /dev/stdin \
+	    || exit 1; done
 
 size: $(VENV)/.test ## lines in each room and the budget
 	$(BIN)/python tools/size.py
 
 clean: ## remove the environment and every generated file
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis tests/.artifacts
+	rm -rf $(VENV) .bench build dist .pytest_cache .ruff_cache .hypothesis tests/.artifacts
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 $(VENV)/.base:

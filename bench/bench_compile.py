@@ -16,22 +16,34 @@ import sys
 import tempfile
 import time
 import timeit
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 
 import numpy as np
 import wia_compiler as wia
+from report import seconds_text
+from wia_compiler.runtime.build import Build
 from wia_compiler.runtime.session import default_session
+from workloads import (
+    Workload,
+    attention,
+    convolution,
+    elementwise,
+    matmul_bias_relu,
+    softmax,
+)
 
-PROGRAM = """
-kernel add(input A: tensor, input B: tensor, output C: tensor) { C = A + B; }
-kernel matmul_bias_relu(input A: tensor<M, K, f32>, input B: tensor<K, N, f32>,
-                        input bias: tensor<N, f32>, output C: tensor) {
-  C = relu(A @ B + bias);
-}
-"""
-ARGUMENTS = (wia.spec((1024, 512)), wia.spec((512, 256)), wia.spec(256))
-OPS_OF_LARGE_KERNEL = 200
+ADD = "kernel add(input A: tensor, input B: tensor, output C: tensor) { C = A + B; }"
+COLD_GOALS = (
+    (elementwise(10_000, 1.0), 40e-3),
+    (softmax(4096, 1024, 1.0), None),
+    (matmul_bias_relu(1024, 512, 256, 1.0), 120e-3),
+    (convolution(64, 56, 64, 3, 1, 1.0), 120e-3),
+    (attention(8, 512, 64, 1.0), 200e-3),
+)
+"""Kernels, and in how many seconds each is to be compiled in a process that has compiled before."""
+OPS = (10, 30, 100, 300, 1000)
+"""Sizes of the kernels that show how compile time grows."""
 CALLS_OF_ONE_SAMPLE = 5000
 
 
@@ -71,61 +83,68 @@ def main() -> int:
     return 1 if any(row.verdict == "MISSED" for row in rows) else 0
 
 
-def _rows(samples: int):
-    program = wia.compile(PROGRAM)
-    kernel = program.matmul_bias_relu
-    kernel.build(*ARGUMENTS).prepare(*_arrays())  # starts the code generator, imports the passes
+def _rows(samples: int) -> Iterator[Row]:
+    program = wia.compile(ADD)
+    add = program.add
+    add.build(wia.spec(16), wia.spec(16)).prepare(*[np.zeros(16, np.float32)] * 2)  # loads passes
 
     yield _row("import wia_compiler, new process", lambda: _process(""), 3, None)
     yield _row("first call of add, new process, nothing kept", _first_call_cold, 3, None)
     yield _row("first call of add, new process, kept on disk", _first_call_warm, 3, None)
-    yield _row("wia.compile: text to kernels", lambda: _timed(wia.compile, PROGRAM), samples, None)
-
-    def cold() -> float:
-        _forget()
-        return _timed(lambda: kernel.build(*ARGUMENTS).executable)
-
-    yield _row("matmul_bias_relu, cold", cold, samples, 0.3)
-
-    def from_disk() -> float:
-        default_session().forget()
-        return _timed(lambda: kernel.build(*ARGUMENTS).executable)
-
-    kernel.build(*ARGUMENTS)
-    yield _row("matmul_bias_relu, from disk", from_disk, samples, 5e-3)
-
-    def from_disk_with_record() -> float:
-        default_session().forget()
-        return _timed(lambda: kernel.build(*ARGUMENTS).trace)
-
-    yield _row("matmul_bias_relu, its record from disk", from_disk_with_record, samples, None)
-    yield _row(
-        "matmul_bias_relu, from memory",
-        lambda: _timed(lambda: kernel.build(*ARGUMENTS)),
-        samples,
-        None,
-    )
-
-    large_text = _large_program(OPS_OF_LARGE_KERNEL)
-    argument = wia.spec((64, 64))
-
-    def large() -> float:
-        _forget()
-        return _timed(lambda: wia.compile(large_text).large.build(argument).executable)
-
-    yield _row(f"kernel of {OPS_OF_LARGE_KERNEL} ops, text to code", large, max(3, samples // 4), 2)
+    yield _row("wia.compile: text to kernels", lambda: _timed(wia.compile, ADD), samples, None)
+    for workload, goal in COLD_GOALS:
+        yield from _kernel_rows(workload, goal, samples)
+    for ops in OPS:
+        yield _growth_row(ops, max(3, samples // 4))
 
     a = np.arange(16, dtype=np.float32)
     out = np.empty_like(a)
-    add = program.add
-    yield _row("call on 16 elements", _per_call(lambda: add(a, a)), samples, 10e-6)
-    yield _row("call on 16 elements, out=", _per_call(lambda: add(a, a, out=out)), samples, 10e-6)
+    yield _row("call on 16 elements", _per_call(lambda: add(a, a)), samples, 0.5e-6)
+    yield _row("call on 16 elements, out=", _per_call(lambda: add(a, a, out=out)), samples, 0.5e-6)
     yield _row("call on 16 elements, keywords", _per_call(lambda: add(A=a, B=a)), samples, None)
     yield _row("numpy: A + B on 16 elements", _per_call(lambda: a + a), samples, None)
 
 
-def _arrays() -> list[np.ndarray]:
-    return [np.zeros(spec.shape, np.float32) for spec in ARGUMENTS]
+def _kernel_rows(workload: Workload, goal: float | None, samples: int) -> Iterator[Row]:
+    """A kernel compiled, from the cache on disk with and without its record, and from memory."""
+    (kernel,) = wia.compile(workload.text).values()
+    arrays = workload.make(np.random.default_rng(7)).values()
+    arguments = [wia.spec(array.shape, array.dtype.name) for array in arrays]
+
+    def built() -> Build:
+        build = kernel.build(*arguments)
+        _ = build.executable
+        return build
+
+    def cold() -> float:
+        _forget()
+        return _timed(built)
+
+    def from_disk() -> float:
+        default_session().forget()
+        return _timed(built)
+
+    def record_from_disk() -> float:
+        default_session().forget()
+        return _timed(lambda: kernel.build(*arguments).trace)
+
+    built()
+    yield _row(f"{workload.name}, cold", cold, samples, goal)
+    yield _row(f"{workload.family}, from disk", from_disk, samples, 5e-3)
+    yield _row(f"{workload.family}, its record from disk", record_from_disk, samples, None)
+    from_memory = _per_call(lambda: kernel.build(*arguments), number=100)
+    yield _row(f"{workload.family}, from memory", from_memory, samples, None)
+
+
+def _growth_row(ops: int, samples: int) -> Row:
+    text = _large_program(ops)
+    argument = wia.spec((64, 64))
+
+    def compiled() -> float:
+        _forget()
+        return _timed(lambda: wia.compile(text).large.build(argument).executable)
+
+    return _row(f"kernel of {ops} ops, text to code", compiled, samples, None)
 
 
 def _row(name: str, sample: Callable[[], float], samples: int, goal: float | None) -> Row:
@@ -140,10 +159,11 @@ def _timed(function: Callable[..., object], *arguments: object) -> float:
     return time.perf_counter() - started
 
 
-def _per_call(function: Callable[[], object]) -> Callable[[], float]:
+def _per_call(
+    function: Callable[[], object], number: int = CALLS_OF_ONE_SAMPLE
+) -> Callable[[], float]:
     for _ in range(3):
         function()
-    number = CALLS_OF_ONE_SAMPLE
     return lambda: timeit.timeit(function, timer=time.process_time, number=number) / number
 
 
@@ -155,7 +175,7 @@ def _forget() -> None:
 _FIRST_CALL = f"""
 import numpy as np
 a = np.ones(16, np.float32)
-wia.compile({PROGRAM!r}).add(a, a)
+wia.compile({ADD!r}).add(a, a)
 """
 
 
@@ -198,20 +218,13 @@ def _print(rows: list[Row]) -> None:
     width = max(len(row.name) for row in rows)
     print(f"{'latency':<{width}}  {'best':>9}  {'median':>9}  {'quartiles':>20}  {'goal':>8}")
     for row in rows:
-        quartiles = f"{_text(row.lower)} … {_text(row.upper)}"
-        goal = "" if row.goal is None else f"< {_text(row.goal)}"
-        times = f"{_text(row.best):>9}  {_text(row.median):>9}  {quartiles:>20}"
+        quartiles = f"{seconds_text(row.lower)} … {seconds_text(row.upper)}"
+        goal = "" if row.goal is None else f"< {seconds_text(row.goal)}"
+        times = f"{seconds_text(row.best):>9}  {seconds_text(row.median):>9}  {quartiles:>20}"
         print(f"{row.name:<{width}}  {times}  {goal:>8}  {row.verdict}".rstrip())
     waiting, cores = os.getloadavg()[0], os.cpu_count() or 1
     if waiting > cores:
         print(f"load average {waiting:.1f} on {cores} cores: other work is in these times")
-
-
-def _text(seconds: float) -> str:
-    for unit, factor in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= factor:
-            return f"{seconds / factor:.3g} {unit}"
-    return f"{seconds / 1e-6:.3g} µs"
 
 
 if __name__ == "__main__":
