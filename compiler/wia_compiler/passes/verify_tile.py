@@ -16,7 +16,8 @@ from wia_compiler.dialects.tile_points import AXIS, SCALAR_DIALECTS, is_point_co
 from wia_compiler.dialects.types import ELEMENT_TYPES
 from wia_compiler.passes.emit_leaf import fold_op, is_folded_into
 from wia_compiler.passes.tile_rewrites import loops_around, scope_of
-from wia_compiler.passes.tile_rewrites.levels import LEVEL_ORDER, PARALLEL_LEVELS, is_folded
+from wia_compiler.passes.tile_rewrites.levels import LEVEL_ORDER, PARALLEL_LEVELS
+from wia_compiler.passes.tile_rewrites.nest import is_folded
 
 HOST_OPS = (
     memref.AllocOp,

@@ -8,7 +8,7 @@ the rest      as it is: LLVM vectorises the innermost loop
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from xdsl.dialects import func
@@ -16,27 +16,22 @@ from xdsl.dialects.builtin import ModuleOp
 
 from wia_compiler.backends.cpu.schedule_contraction import (
     ROW_BYTES,
-    Numbers,
+    choose_contraction,
     rows_at_a_time,
-    schedule_contraction,
 )
 from wia_compiler.backends.cpu.vector_plan import element_bytes, runs_along_lanes
-from wia_compiler.base.record import Decision, Level
+from wia_compiler.base.record import Level
+from wia_compiler.base.schedule import directive
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.nests.writer import SCHEDULED
-from wia_compiler.passes.tile_rewrites import (
-    IllegalRewrite,
-    axis_of,
-    leaves_of,
-    loops_of,
-    share_values,
-    tile_axis,
-    tile_reduction,
-)
-from wia_compiler.passes.tile_rewrites.levels import is_folded
+from wia_compiler.passes.schedule import Chosen, schedule_nests
+from wia_compiler.passes.tile_rewrites import axis_of, is_folded, leaves_of, loops_of
+from wia_compiler.passes.tile_rewrites.sharing import shares_values
 
+REFUSED = {"use_tensor_cores": "a cpu has no tensor cores; its vectors multiply and add"}
+"""Directives that a CPU cannot follow, and why."""
 MOST_SHARED = 1 << 13
 """Elements of a row that are kept rather than computed again: 64 KiB in f64, at home in L2."""
 
@@ -56,60 +51,51 @@ class SchedulePass:
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Schedule every nest of the module in place."""
-        for op in module.body.block.ops:
-            if isinstance(op, func.FuncOp) and "wia.nest" in op.attributes:
-                context.decisions.append(self._decide(op, context))
+        schedule_nests(module, context, self.choose, refused=REFUSED)
 
-    def _decide(self, nest: func.FuncOp, context: PassContext) -> Decision:
-        subjects = tuple(filter(None, (context.id_of(nest),)))
-        taken, reason, numbers = True, "", Numbers()
-        try:
-            reason, numbers = self._schedule(nest)
-        except IllegalRewrite as refusal:
-            taken, reason = False, str(refusal)
-        if not reason:
-            taken, reason = False, "the innermost loop is left to LLVM's vectoriser"
-        return Decision("schedule", nest.sym_name.data, taken, reason, numbers, subjects)
+    def choose(self, nest: func.FuncOp) -> Chosen:
+        """The directives that suit a nest, which stays as it is."""
+        chosen = self._choose(nest)
+        if chosen.directives or chosen.reason:
+            return chosen
+        return Chosen(reason="the innermost loop is left to LLVM's vectoriser")
 
-    def _schedule(self, nest: func.FuncOp) -> tuple[str, Numbers]:
-        """What was done and its numbers; an empty text where nothing was."""
+    def _choose(self, nest: func.FuncOp) -> Chosen:
         if SCHEDULED in nest.attributes:
-            return "written in tiles that registers and caches hold", Numbers()
+            return Chosen(reason="written in tiles that registers and caches hold")
         if holds_point_code(nest):
-            raise IllegalRewrite("its loops run as they are written: it holds more than leaves")
+            return Chosen(reason="its loops run as they are written: it holds more than leaves")
         if any(is_folded(loop) for loop in loops_of(nest)):
-            return self._schedule_scan(nest)
+            return self._choose_scan(nest)
         reduce = [leaf for leaf in leaves_of(nest) if leaf.kind.data == "reduce"]
         in_rows = bool(reduce) and all(self._columns(nest, leaf) is None for leaf in reduce)
         # A row stays in L1 between passes: copying it would cost more (a fifth in f32 on a
         # Zen 4) than reading it again, but for what several passes compute of it alike.
         reads = "converted" if in_rows else "none"
-        shared = share_values(nest, "register", MOST_SHARED, reads=reads)
+        shared = shares_values(nest, MOST_SHARED, reads=reads)
+        keep = (directive("keep", *(["converted"] if in_rows else [])),) if shared else ()
         for leaf in leaves_of(nest):
             if leaf.kind.data in ("contract", "window"):
-                return schedule_contraction(nest, leaf, self.vector_bytes, self.vector_registers)
+                chosen = choose_contraction(nest, leaf, self.vector_bytes, self.vector_registers)
+                return replace(chosen, directives=(*keep, *chosen.directives))
             if leaf.kind.data == "reduce" and (columns := self._columns(nest, leaf)) is not None:
-                numbers = _tile_columns(nest, *columns)
-                return "folds down columns: vectors run across them", numbers
-        if shared:
-            return "values that several passes over a row need are computed once", {
-                "shared values": len(shared)
-            }
-        return "", Numbers()
+                tiled = _tile_columns(nest, *columns)
+                return replace(tiled, directives=(*keep, *tiled.directives))
+        return Chosen(keep, "values that several passes over a row need are computed once" * shared)
 
-    def _schedule_scan(self, nest: func.FuncOp) -> tuple[str, Numbers]:
+    def _choose_scan(self, nest: func.FuncOp) -> Chosen:
         """A running fold: several columns at a time where memory is dense across them."""
         across = [loop for loop in loops_of(nest) if not is_folded(loop)]
         if not across:
-            return "", Numbers()
+            return Chosen()
         axis, extent = axis_of(across[-1]), across[-1].extent.value.data
         leaves = [leaf for leaf in leaves_of(nest) if leaf.inputs]
         along = [runs_along_lanes(leaf, axis) for leaf in leaves]
         if extent == 1 or any(each is None or not any(each) for each in along):
-            return "", Numbers()
+            return Chosen()
         columns = min(extent, ROW_BYTES // max(element_bytes(each) for each in leaves))
-        tile_axis(nest, axis, columns)
-        return "a running fold down columns: vectors run across them", {"columns": columns}
+        reason = "a running fold down columns: vectors run across them"
+        return Chosen((directive("thread_tile", {axis: columns}),), reason, {"columns": columns})
 
     def _columns(self, nest: func.FuncOp, leaf: ComputeOp) -> tuple[str, int] | None:
         """The axis across the columns and how many at a time, if the fold reads along it."""
@@ -133,14 +119,11 @@ def _slides(leaf: ComputeOp) -> bool:
     return any(dims & folded and dims - folded for dims in used)
 
 
-def _tile_columns(nest: func.FuncOp, axis: str, columns: int) -> Numbers:
-    if columns > 1:
-        tile_axis(nest, axis, columns)
+def _tile_columns(nest: func.FuncOp, axis: str, columns: int) -> Chosen:
+    sizes = {axis: columns} if columns > 1 else {}
     for leaf in leaves_of(nest):
         if leaf.kind.data == "reduce":
-            current = leaf
-            names = [name.data for name in leaf.reduce_axes]
-            for folded in names:
-                rows = rows_at_a_time(current, folded) if folded == names[-1] else 1
-                _, current = tile_reduction(current, folded, rows)
-    return {"columns": columns}
+            *outer, last = (name.data for name in leaf.reduce_axes)
+            sizes |= {**dict.fromkeys(outer, 1), last: rows_at_a_time(leaf, last)}
+    reason = "folds down columns: vectors run across them"
+    return Chosen((directive("thread_tile", sizes),), reason, {"columns": columns})

@@ -14,19 +14,13 @@ from dataclasses import dataclass
 from xdsl.dialects import func
 from xdsl.ir.affine import AffineDimExpr
 
-from wia_compiler.backends.cpu.vector_plan import PANEL, element_bytes, runs_along_lanes
-from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.backends.cpu.vector_plan import element_bytes, runs_along_lanes
+from wia_compiler.base.schedule import Entry, directive
+from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.affine import atoms
-from wia_compiler.passes.tile_rewrites import (
-    IllegalRewrite,
-    axis_of,
-    interchange,
-    leaves_of,
-    loops_of,
-    stage_operand,
-    tile_axis,
-    tile_reduction,
-)
+from wia_compiler.passes.schedule import Chosen
+from wia_compiler.passes.scheduling.operands import operand_name
+from wia_compiler.passes.tile_rewrites import axis_of, loops_of
 
 Numbers = dict[str, float | int | str]
 
@@ -53,20 +47,18 @@ class _Tile:
     panel: int | None
 
 
-def schedule_contraction(
+def choose_contraction(
     nest: func.FuncOp, leaf: ComputeOp, vector_bytes: int, vector_registers: int
-) -> tuple[str, Numbers]:
-    """What was done to the nest, with its numbers; an empty text where nothing was."""
+) -> Chosen:
+    """The directives for a nest with a contraction; none where it is better left alone."""
     lanes = vector_bytes // element_bytes(leaf)
     tile = _register_tile(nest, leaf, lanes, vector_registers)
     if tile is not None:
-        numbers = _tile_registers(nest, tile)
-        return "a register tile: every vector loaded is used by all rows", numbers
+        return _tile_registers(nest, leaf, tile)
     streamed = _streamed_axis(nest, leaf, lanes)
     if streamed is not None:
-        numbers = _stream_rows(nest, leaf, streamed, lanes)
-        return "rows streamed in the order of memory past one row of sums", numbers
-    return "", {}
+        return _stream_rows(nest, leaf, streamed, lanes)
+    return Chosen()
 
 
 def _register_tile(
@@ -112,46 +104,21 @@ def _panel(leaf: ComputeOp, vectors: str, reads: Sequence[bool], *, many_rows: b
     return varying[0]
 
 
-def _tile_registers(nest: func.FuncOp, tile: _Tile) -> Numbers:
+def _tile_registers(nest: func.FuncOp, leaf: ComputeOp, tile: _Tile) -> Chosen:
     numbers: Numbers = {"columns": tile.columns, "rows": tile.height}
-    if tile.columns > 1:
-        tile_axis(nest, tile.vectors, tile.columns)
-    if tile.rows is not None:
-        if tile.height > 1:
-            tile_axis(nest, tile.rows, tile.height)
-        _sink(nest, tile.rows)
-    (leaf,) = (each for each in leaves_of(nest) if each.kind.data in ("contract", "window"))
+    rows = {} if tile.rows is None else {tile.rows: tile.height}
+    sizes = {axis: size for axis, size in {tile.vectors: tile.columns, **rows}.items() if size > 1}
+    directives = [directive("thread_tile", sizes)] if sizes else []
+    order = [axis_of(loop) for loop in loops_of(nest)]
+    if tile.rows is not None and order[-1] != tile.rows:
+        inner = order[order.index(tile.rows) + 1 :]
+        directives.append(directive("reorder", *inner, tile.rows))
     if tile.panel is not None:
-        numbers["panel"] = _pack(nest, leaf, tile)
-    return numbers
-
-
-def _sink(nest: func.FuncOp, axis: str) -> None:
-    """Move the loop over ``axis`` inside all loops it can be moved into."""
-    while True:
-        (loop,) = loops_of(nest, axis)
-        inner = loop.body.block.first_op
-        if not isinstance(inner, ForOp):
-            return
-        try:
-            interchange(loop, inner)
-        except IllegalRewrite:
-            return
-
-
-def _pack(nest: func.FuncOp, leaf: ComputeOp, tile: _Tile) -> str:
-    """Copy what all rows read of an operand to consecutive vectors, once for each panel."""
-    assert tile.panel is not None
-    (loop,) = loops_of(nest, tile.vectors)
-    own = {dim for result in leaf.input_maps[tile.panel].results for dim in result.used_dims()}
-    folded = [
-        name
-        for axis, name in enumerate(leaf.axis_names)
-        if leaf.reductions[axis] and axis in own and leaf.sizes[axis] > 1
-    ]
-    order = [*folded, *([tile.vectors] if tile.columns > 1 else [])]
-    buffer, _, _ = stage_operand(leaf, tile.panel, loop, PANEL, order=order)
-    return "×".join(map(str, buffer.memref.type.get_shape()))
+        array = operand_name(nest, leaf, tile.panel)
+        directives.append(directive("pack", Entry(array, at=tile.vectors)))
+        numbers["panel"] = array
+    reason = "a register tile: every vector loaded is used by all rows"
+    return Chosen(tuple(directives), reason, numbers)
 
 
 def _streamed_axis(nest: func.FuncOp, leaf: ComputeOp, lanes: int) -> str | None:
@@ -166,15 +133,14 @@ def _streamed_axis(nest: func.FuncOp, leaf: ComputeOp, lanes: int) -> str | None
     return axis if loops[0].extent.value.data >= 2 * lanes else None
 
 
-def _stream_rows(nest: func.FuncOp, leaf: ComputeOp, axis: str, lanes: int) -> Numbers:
+def _stream_rows(nest: func.FuncOp, leaf: ComputeOp, axis: str, lanes: int) -> Chosen:
     extent = loops_of(nest, axis)[0].extent.value.data
     columns = min(-(-extent // lanes) * lanes, ROW_BYTES // element_bytes(leaf))
     folded = leaf.reduce_axes.data[0].data
     rows = rows_at_a_time(leaf, folded)
-    tile_axis(nest, axis, min(columns, extent))
-    (leaf,) = (each for each in leaves_of(nest) if each.kind.data == "contract")
-    tile_reduction(leaf, folded, rows)
-    return {"columns": columns, "rows": rows}
+    tile = directive("thread_tile", {axis: min(columns, extent), folded: rows})
+    reason = "rows streamed in the order of memory past one row of sums"
+    return Chosen((tile,), reason, {"columns": columns, "rows": rows})
 
 
 def rows_at_a_time(leaf: ComputeOp, folded: str) -> int:

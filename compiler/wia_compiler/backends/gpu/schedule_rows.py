@@ -15,7 +15,7 @@ from wia_compiler.backends.gpu.stage_rows import stage_rows
 from wia_compiler.backends.gpu.tiling import Tile, kept_loops, tile_loops
 from wia_compiler.dialects.tile import ComputeOp, LeafLevel
 from wia_compiler.passes.tile_rewrites import axis_of, leaves_of, loops_of, set_leaf_level
-from wia_compiler.passes.tile_rewrites.levels import is_folded
+from wia_compiler.passes.tile_rewrites.nest import is_folded
 
 TINY_ROW = 8
 """Rows up to this long leave most of a warp idle: a thread takes one."""

@@ -18,7 +18,7 @@ from wia_compiler.passes.tile_rewrites import (
     split_loop,
     tile_axis,
 )
-from wia_compiler.passes.tile_rewrites.levels import is_folded
+from wia_compiler.passes.tile_rewrites.nest import is_folded
 
 
 @dataclass(frozen=True)

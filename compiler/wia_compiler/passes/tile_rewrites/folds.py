@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
-from xdsl.ir.affine import AffineExpr
 
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.emit_leaf import fold_op
-from wia_compiler.passes.tile_rewrites.nest import (
-    IllegalRewrite,
-    axis_of,
-    loops_around,
-    remap_leaf,
-    replace_leaf,
-    scope_of,
-)
+from wia_compiler.passes.tile_rewrites.loops import tile_leaf
+from wia_compiler.passes.tile_rewrites.nest import IllegalRewrite, replace_leaf, scope_of
 
 
 def tile_reduction(leaf: ComputeOp, axis: str, size: int) -> tuple[ForOp, ComputeOp]:
@@ -32,27 +25,7 @@ def tile_reduction(leaf: ComputeOp, axis: str, size: int) -> tuple[ForOp, Comput
     if axis not in {name.data for name in leaf.reduce_axes}:
         folded = ", ".join(name.data for name in leaf.reduce_axes)
         raise IllegalRewrite(f"the leaf does not fold {axis!r}; it folds {folded or 'nothing'}")
-    position = leaf.axis_names.index(axis)
-    extent = leaf.sizes[position]
-    if size < 1:
-        raise IllegalRewrite(f"a tile of {size} points of axis {axis!r}")
-    size = min(size, extent)
-    outer = [loop for loop in loops_around(leaf) if axis_of(loop) == axis]
-    loop = ForOp(f"{axis}.{len(outer)}", extent, size, "serial")
-    loop.location = leaf.location
-    block = leaf.parent_block()
-    assert block is not None
-    block.insert_op_before(loop, leaf)
-    leaf.detach()
-    loop.body.block.add_op(leaf)
-    ivs = [*leaf.ivs, loop.induction_variable]
-    dims = [AffineExpr.dimension(number) for number in range(len(leaf.axis_names))]
-    dims[position] = AffineExpr.symbol(len(ivs) - 1) + dims[position]
-    symbols = [AffineExpr.symbol(number) for number in range(len(ivs) - 1)]
-    axes = list(zip(leaf.axis_names, leaf.sizes, strict=True))
-    axes[position] = (axis, size)
-    bounds = [(dims[position], extent)] if extent % size else []
-    return loop, remap_leaf(leaf, dims, symbols, ivs, axes=axes, bounds=bounds)
+    return tile_leaf(leaf, axis, size)
 
 
 def _is_staged(buffer: SSAValue) -> bool:

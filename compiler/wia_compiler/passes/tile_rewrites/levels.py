@@ -9,8 +9,7 @@ from xdsl.dialects.builtin import StringAttr
 from wia_compiler.dialects.tile import ComputeOp, ForOp, LeafLevel, LoopLevel
 from wia_compiler.passes.tile_rewrites.nest import (
     IllegalRewrite,
-    axis_of,
-    leaves_of,
+    is_folded,
     loops_around,
     loops_of,
     replace_leaf,
@@ -53,12 +52,6 @@ def set_level(loop: ForOp, level: LoopLevel) -> None:
         if inside in PARALLEL_LEVELS and LEVEL_ORDER[inside] < LEVEL_ORDER[level]:
             raise IllegalRewrite(f"@{level} cannot hold {other.axis.data} @{inside}")
     loop.properties["level"] = StringAttr(level)
-
-
-def is_folded(loop: ForOp) -> bool:
-    """Whether a leaf inside folds the axis that the loop walks."""
-    axis = axis_of(loop)
-    return any(axis in {name.data for name in leaf.reduce_axes} for leaf in leaves_of(loop))
 
 
 def set_leaf_level(leaf: ComputeOp, level: LeafLevel) -> ComputeOp:

@@ -17,6 +17,7 @@ from wia_compiler.passes.tile_rewrites.nest import (
     axis_of,
     find_loop,
     leaves_of,
+    loops_around,
     loops_of,
     needs_bounds,
     remap_leaf,
@@ -25,7 +26,7 @@ from wia_compiler.passes.tile_rewrites.nest import (
 
 
 def tile_axis(nest: Operation, axis: str, size: int) -> ForOp:
-    """Take ``size`` points of an axis at a time: its innermost loop's step, and its leaves.
+    """Take ``size`` points of an axis at a time: the step of its innermost loops, and leaves.
 
     ::
 
@@ -35,29 +36,44 @@ def tile_axis(nest: Operation, axis: str, size: int) -> ForOp:
                                                         bounds (%i0 + i < 1000)
 
     Register buffers with a dimension for the axis grow with it. Bounds are added where ``size``
-    does not divide the loop's extent; a leaf that only fills a buffer needs none.
+    does not divide the loop's extent; a leaf that only fills a buffer needs none. Gives the last
+    of the loops.
     """
-    loops = loops_of(nest, axis)
+    loops = innermost_loops(nest, axis)
     if not loops:
         raise IllegalRewrite(f"axis {axis!r} has no loop: only kept axes longer than 1 have one")
-    loop = loops[-1]
-    extent, step = loop.extent.value.data, loop.step.value.data
-    if step != 1:
-        raise IllegalRewrite(f"loop {loop.axis.data} already takes {step} points at a time")
     if size < 1:
         raise IllegalRewrite(f"a tile of {size} points of axis {axis!r}")
-    leaves = leaves_of(loop)
-    for leaf in leaves:
-        if axis not in leaf.axis_names:
-            raise IllegalRewrite(f"a {leaf.kind.data} leaf inside {loop.axis.data} has no {axis!r}")
+    for loop in loops:
+        if loop.step.value.data != 1:
+            raise IllegalRewrite(
+                f"loop {loop.axis.data} already takes {loop.step.value.data} points at a time"
+            )
+        for leaf in leaves_of(loop):
+            if axis not in leaf.axis_names:
+                raise IllegalRewrite(
+                    f"a {leaf.kind.data} leaf inside {loop.axis.data} has no {axis!r}"
+                )
+    for loop in loops:
+        _take_points(loop, axis, size)
+    return loops[-1]
+
+
+def innermost_loops(nest: Operation, axis: str) -> list[ForOp]:
+    """The loops of an axis that hold no other loop of it: one, or one in each part of a nest."""
+    return [loop for loop in loops_of(nest, axis) if not loops_of(loop, axis)]
+
+
+def _take_points(loop: ForOp, axis: str, size: int) -> None:
+    extent = loop.extent.value.data
     size = min(size, extent)
     if size == 1:
-        return loop
+        return
+    leaves = leaves_of(loop)
     _grow_buffers(loop, axis, leaves, size)
     loop.properties["step"] = IntegerAttr(size, i64)
     for leaf in leaves:
         _widen_leaf(leaf, loop, axis, size, ragged=extent % size != 0)
-    return loop
 
 
 def _widen_leaf(leaf: ComputeOp, loop: ForOp, axis: str, size: int, *, ragged: bool) -> None:
@@ -123,7 +139,7 @@ def _replace_buffer(op: memref.AllocOp, shape: Sequence[int]) -> None:
     op.erase()
 
 
-def split_loop(nest: Operation, name: str, size: int) -> tuple[ForOp, ForOp]:
+def split_loop(nest: Operation, named: str | ForOp, size: int) -> tuple[ForOp, ForOp]:
     """Two loops out of one, the inner over ``size`` indices; both stand where the loop stood.
 
     ::
@@ -134,11 +150,13 @@ def split_loop(nest: Operation, name: str, size: int) -> tuple[ForOp, ForOp]:
 
     Bounds are added where ``size`` does not divide the extent. Loops of the axis are numbered anew.
     """
-    loop = find_loop(nest, name)
+    loop = find_loop(nest, named) if isinstance(named, str) else named
     axis = axis_of(loop)
     extent, step = loop.extent.value.data, loop.step.value.data
     if size < step or size % step:
-        raise IllegalRewrite(f"loop {name} takes {step} points at a time: {size} is no multiple")
+        raise IllegalRewrite(
+            f"loop {loop.axis.data} takes {step} points at a time: {size} is no multiple"
+        )
     leaves = leaves_of(loop)
     inner = ForOp(f"{axis}.0", size, step, cast(LoopLevel, loop.level.data))
     inner.location = loop.location
@@ -191,28 +209,45 @@ def _renumber(nest: Operation, axis: str) -> None:
         loop.induction_variable.name_hint = hint_of(name)
 
 
-def interchange(outer: ForOp, inner: ForOp) -> None:
-    """Swap two loops of which one holds nothing but the other.
+def tile_leaf(leaf: ComputeOp, axis: str, size: int) -> tuple[ForOp, ComputeOp]:
+    """Walk an axis that a leaf has all of ``size`` points at a time: a serial loop around it.
 
     ::
 
-        for %i0 … { for %j0 … { leaf } }   →   for %j0 … { for %i0 … { leaf } }
+        map [j = 100] y[i, j] = x[i, j]   →   for %j0 in 100 step 16 @serial
+                                                map [j = 16] y[i, %j0 + j] = x[i, %j0 + j]
+                                                  bounds (%j0 + j < 100)
     """
-    if inner.parent_op() is not outer:
-        raise IllegalRewrite(f"{inner.axis.data} does not stand directly in {outer.axis.data}")
-    if outer.body.block.first_op is not inner or outer.body.block.last_op is not inner:
-        raise IllegalRewrite(f"{outer.axis.data} holds more than {inner.axis.data}")
-    if axis_of(outer) == axis_of(inner):
-        raise IllegalRewrite(f"both loops walk {axis_of(outer)!r}: the outer takes whole tiles")
-    block = outer.parent_block()
+    position = leaf.axis_names.index(axis)
+    extent = leaf.sizes[position]
+    if size < 1:
+        raise IllegalRewrite(f"a tile of {size} points of axis {axis!r}")
+    size = min(size, extent)
+    outer = [loop for loop in loops_around(leaf) if axis_of(loop) == axis]
+    loop = ForOp(f"{axis}.{len(outer)}", extent, size, "serial")
+    loop.location = leaf.location
+    block = leaf.parent_block()
     assert block is not None
-    inner.detach()
-    block.insert_op_before(inner, outer)
-    outer.detach()
-    for op in list(inner.body.block.ops):
-        op.detach()
-        outer.body.block.add_op(op)
-    inner.body.block.add_op(outer)
+    block.insert_op_before(loop, leaf)
+    leaf.detach()
+    loop.body.block.add_op(leaf)
+    ivs = [*leaf.ivs, loop.induction_variable]
+    dims = [AffineExpr.dimension(number) for number in range(len(leaf.axis_names))]
+    dims[position] = AffineExpr.symbol(len(ivs) - 1) + dims[position]
+    symbols = [AffineExpr.symbol(number) for number in range(len(ivs) - 1)]
+    axes = list(zip(leaf.axis_names, leaf.sizes, strict=True))
+    axes[position] = (axis, size)
+    bounds = [(dims[position], extent)] if extent % size else []
+    return loop, remap_leaf(leaf, dims, symbols, ivs, axes=axes, bounds=bounds)
+
+
+def tile_leaves(nest: Operation, axis: str, size: int) -> list[ForOp]:
+    """Walk an axis ``size`` points at a time in each leaf that has more of them (``tile_leaf``)."""
+    made: list[ForOp] = []
+    for leaf in leaves_of(nest):
+        if axis in leaf.axis_names and leaf.sizes[leaf.axis_names.index(axis)] > size:
+            made.append(tile_leaf(leaf, axis, size)[0])
+    return made
 
 
 def remove_unit_loops(nest: Operation) -> None:

@@ -9,12 +9,22 @@ from xdsl.dialects.builtin import MemRefType, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap, AffineSymExpr
 
+from wia_compiler.base.source import Span
 from wia_compiler.dialects.tile import ComputeOp, ForOp, LeafKind, LeafLevel
 from wia_compiler.passes.affine import atoms, simplify
 
 
 class IllegalRewrite(Exception):
-    """A rewrite that would change what the nest computes, or that has nothing to act on."""
+    """A rewrite that would change what the nest computes, or that has nothing to act on.
+
+    ``hint`` is what would be legal, ``span`` the part of a schedule's line that asked for it, where
+    that is known better than the whole line.
+    """
+
+    def __init__(self, message: str, *, hint: str | None = None, span: Span | None = None):
+        super().__init__(message)
+        self.hint = hint
+        self.span = span
 
 
 def axis_of(loop: ForOp) -> str:
@@ -51,6 +61,17 @@ def loops_around(op: Operation) -> list[ForOp]:
             found.append(parent)
         parent = parent.parent_op()
     return found[::-1]
+
+
+def is_folded(loop: ForOp) -> bool:
+    """Whether a leaf inside folds the axis that the loop walks."""
+    axis = axis_of(loop)
+    return any(axis in {name.data for name in leaf.reduce_axes} for leaf in leaves_of(loop))
+
+
+def is_ordered(nest: Operation) -> bool:
+    """Whether a fold in a nest adds in the order of a text that writes the sum out."""
+    return any(leaf.is_ordered for leaf in leaves_of(nest))
 
 
 def scope_of(memref: SSAValue) -> str:
@@ -118,6 +139,17 @@ def used_ivs(leaf: ComputeOp) -> set[SSAValue]:
     expressions = [e for each in (*leaf.maps, leaf.bounds) for e in each.data.results]
     read = {atom for e in expressions for atom in atoms(e) if isinstance(atom, AffineSymExpr)}
     return {leaf.ivs[symbol.position] for symbol in read}
+
+
+def walking_loops(leaf: ComputeOp, operand: int) -> list[ForOp]:
+    """The loops around a leaf whose variables an input's index reads, outermost first."""
+    read = {
+        leaf.ivs[atom.position]
+        for result in leaf.input_maps[operand].results
+        for atom in atoms(result)
+        if isinstance(atom, AffineSymExpr)
+    }
+    return [loop for loop in loops_around(leaf) if loop.induction_variable in read]
 
 
 def replace_ivs(leaf: ComputeOp, parts: Mapping[SSAValue, Sequence[SSAValue]]) -> ComputeOp:

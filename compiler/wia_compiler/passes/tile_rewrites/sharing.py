@@ -46,6 +46,11 @@ def share_values(
     return made
 
 
+def shares_values(nest: Operation, most_elements: int, *, reads: Reads = "none") -> bool:
+    """Whether ``share_values`` would keep anything."""
+    return _next_shared(nest, most_elements, reads) is not None
+
+
 Reads = Literal["none", "converted", "all"]
 Places = dict[ComputeOp, SSAValue]
 """One value as several leaves compute it, in the order in which they run."""

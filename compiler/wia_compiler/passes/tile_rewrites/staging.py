@@ -101,6 +101,25 @@ def stage_operand(
     return buffer, copy, replace_leaf(leaf, inputs=inputs, maps=maps, padded=padded)
 
 
+def reading_order(leaf: ComputeOp, operand: int, loop: ForOp) -> list[str]:
+    """The axes of a tile in the order in which the leaf reads it, the fastest one last.
+
+    Folded axes come first, then kept ones, then the one that vectors run along: the leaf's last
+    kept axis of more than one point.
+    """
+    around = loops_around(leaf)
+    inner = around[around.index(loop) + 1 :]
+    names: dict[str, None] = {}
+    for result in leaf.input_maps[operand].results:
+        for atom in linear_form(result).terms:
+            names |= dict.fromkeys(_axes_of(leaf, atom, inner))
+    folded = {name.data for name in leaf.reduce_axes}
+    position = {name: number for number, name in enumerate(leaf.axis_names)}
+    kept = [n for n in leaf.axis_names if n not in folded and leaf.sizes[position[n]] > 1]
+    last = kept[-1] if kept else None
+    return sorted(names, key=lambda name: (name not in folded, name == last, position[name]))
+
+
 def _staged_axes(
     leaf: ComputeOp, operand: int, walked: Sequence[ForOp], order: Sequence[str] | None
 ) -> list[StagedAxis]:

@@ -1,0 +1,158 @@
+"""The stage ``schedule`` as every target runs it: the user's blocks, or what the target chooses."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from wia_compiler.base.errors import CompileError, Diagnostic
+from wia_compiler.base.record import Decision
+from wia_compiler.base.schedule import Directive, Schedule
+from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.nests.writer import NEST
+from wia_compiler.passes.scheduling.apply import apply_schedule
+from wia_compiler.passes.scheduling.nest import CPU_MEMORY, MemoryNames, ScheduledNest
+
+Numbers = Mapping[str, float | int | str]
+
+APPLIED = "schedule"
+"""The number of a decision that holds the directives, on one line."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a target chose for a nest: its directives, why, and the numbers it chose from.
+
+    A nest that stays as it is has no directives, and the reason says why.
+    """
+
+    directives: tuple[Directive, ...] = ()
+    reason: str = ""
+    numbers: Numbers = field(default_factory=dict[str, float | int | str])
+
+
+def nests_of(module: ModuleOp) -> list[FuncOp]:
+    """The nest functions of a module, in order."""
+    return [op for op in module.body.block.ops if isinstance(op, FuncOp) and NEST in op.attributes]
+
+
+def schedule_nests(
+    module: ModuleOp,
+    context: PassContext,
+    choose: Callable[[FuncOp], Chosen],
+    *,
+    memory: MemoryNames = CPU_MEMORY,
+    refused: Mapping[str, str] | None = None,
+) -> None:
+    """Schedule every nest of a module in place.
+
+    A block of the user's takes the place of what ``choose`` gives for a nest; both are applied by
+    the same code. ``refused`` maps names of directives that the target cannot follow to the reason.
+    Each nest leaves a decision with the directives, and one more for each warning. ``CompileError``
+    where a block names no nest, or one of its lines is illegal.
+    """
+    nests = nests_of(module)
+    written = user_schedules(nests, context)
+    for nest in nests:
+        own = written.get(nest.sym_name.data)
+        chosen = Chosen(own.directives, "as the schedule says") if own else choose(nest)
+        schedule = own or Schedule(context.kernel, chosen.directives, nest.sym_name.data)
+        if own is not None and refused:
+            refuse_directives(own, context, refused)
+        subjects = tuple(filter(None, (context.id_of(nest),)))
+        name = nest.sym_name.data
+        subject = ScheduledNest(nest, context.facts, memory)
+        apply_schedule(subject, schedule)
+        numbers = dict(chosen.numbers)
+        if chosen.directives or own:
+            numbers[APPLIED] = "; ".join(map(str, schedule.directives))
+        taken = bool(chosen.directives)
+        context.decisions.append(
+            Decision("schedule", name, taken, chosen.reason, numbers, subjects)
+        )
+        for warning in subject.warnings:
+            context.decisions.append(Decision("warning", name, True, warning, {}, subjects))
+
+
+def user_schedules(nests: Sequence[FuncOp], context: PassContext) -> dict[str, Schedule]:
+    """The user's blocks by the names of the nests that they are for.
+
+    ``CompileError`` where a block names a nest that there is not, or the kernel alone where it has
+    several.
+    """
+    names = [nest.sym_name.data for nest in nests]
+    found: dict[str, Schedule] = {}
+    faults: list[Diagnostic] = []
+    for schedule in context.options.schedules:
+        name = names[0] if schedule.nest is None and len(names) == 1 else schedule.nest
+        fault = _fault(schedule, name, names, found)
+        if fault is not None:
+            faults.append(fault)
+        elif name is not None:
+            found[name] = schedule
+    if faults:
+        raise CompileError(faults)
+    return found
+
+
+def _fault(
+    schedule: Schedule, name: str | None, names: Sequence[str], found: Mapping[str, Schedule]
+) -> Diagnostic | None:
+    kernel = schedule.kernel
+    listed = ", ".join(f"{kernel}.{each}" for each in names)
+    span = schedule.span if schedule.source is not None else None
+    if not names:
+        return Diagnostic(f"{kernel} has no loops to schedule", span, None, schedule.source)
+    if name is None:
+        message = f"{kernel} runs as {len(names)} nests: which of them is meant?"
+        return Diagnostic(message, span, f"name one: {listed}", schedule.source)
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {kernel}.{near[0]}?" if near else f"there are {listed}"
+        return Diagnostic(f"{kernel} has no nest {name!r}", span, hint, schedule.source)
+    if name in found:
+        message = f"nest {name!r} has two schedules"
+        return Diagnostic(message, span, "join their lines in one block", schedule.source)
+    return None
+
+
+def refuse_directives(schedule: Schedule, context: PassContext, refused: Mapping[str, str]) -> None:
+    """Raise ``CompileError`` for every directive that a target cannot follow, with its reason."""
+    faults = [
+        Diagnostic(
+            f"{each.name}: {refused[each.name]}",
+            each.span if schedule.source is not None else None,
+            f"leave the line out, or build for another target than {context.facts.name}",
+            schedule.source,
+        )
+        for each in schedule.directives
+        if each.name in refused
+    ]
+    if faults:
+        raise CompileError(faults)
+
+
+def schedule_text(kernel: str, decisions: Sequence[Decision]) -> str:
+    """What was applied to each nest, as blocks that the language reads.
+
+    A nest that runs as it is written has an empty block; warnings are comments.
+    """
+    nests = [each for each in decisions if each.kind == "schedule"]
+    blocks: list[str] = []
+    for each in nests:
+        subject = kernel if len(nests) == 1 else f"{kernel}.{each.candidate}"
+        lines = [f"    {line};" for line in str(each.numbers.get(APPLIED, "")).split("; ") if line]
+        notes = [
+            f"    # {other.reason}"
+            for other in decisions
+            if other.kind == "warning" and other.candidate == each.candidate
+        ]
+        comment = f"# {each.reason}\n" if each.reason else ""
+        body = "\n".join([*notes, *lines])
+        block = f"schedule {subject} {{\n{body}\n}}" if body else f"schedule {subject} {{}}"
+        blocks.append(comment + block)
+    return "\n\n".join(blocks)

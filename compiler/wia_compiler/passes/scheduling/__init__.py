@@ -1,0 +1,1 @@
+"""Schedules: lists of directives, each a legality-checked rewrite of one nest."""

@@ -1,0 +1,83 @@
+"""Which leaves read an array, and where a copy of what they read belongs."""
+
+from __future__ import annotations
+
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from wia_compiler.base.schedule import Entry
+from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.passes.scheduling.nest import ScheduledNest, arrays_of
+from wia_compiler.passes.tile_rewrites import IllegalRewrite, axis_of, loops_around
+from wia_compiler.passes.tile_rewrites.nest import walking_loops
+
+
+def readers_of(nest: ScheduledNest, entry: Entry, array: SSAValue) -> list[tuple[ComputeOp, int]]:
+    """The leaves that read an array, each with the number of the operand.
+
+    Folds are meant where there are any: they read an element often. ``A.1`` means the second place
+    at which such a leaf reads ``A``. ``IllegalRewrite`` where nothing reads it, or the nest writes
+    it too.
+    """
+    leaves = nest.leaves()
+    if any(array in leaf.outputs for leaf in leaves):
+        raise IllegalRewrite(
+            f"the nest writes {entry.name}: a copy of it would go stale",
+            hint="copy what is only read; sums stay in registers without it",
+            span=entry.span,
+        )
+    found = [(leaf, n) for leaf in leaves for n, each in enumerate(leaf.inputs) if each is array]
+    folds = [(leaf, n) for leaf, n in found if leaf.folds]
+    found = folds or found
+    _, dot, number = (entry.name or "").partition(".")
+    if dot:
+        places = [place for place in found if place[0] is found[0][0]]
+        if not number.isdigit() or int(number) >= len(places):
+            raise IllegalRewrite(
+                f"{entry.name}: the leaf reads the array at {len(places)} places",
+                hint="count them from .0",
+                span=entry.span,
+            )
+        return [places[int(number)]]
+    if not found:
+        raise IllegalRewrite(f"no leaf reads {entry.name}", span=entry.span)
+    return found
+
+
+def copy_place(nest: ScheduledNest, entry: Entry, leaf: ComputeOp, operand: int) -> ForOp:
+    """The loop in which a copy of an operand stands, before all loops within.
+
+    That which the entry names, else the innermost one around loops that use the same tile again.
+    """
+    around = loops_around(leaf)
+    if entry.at is not None:
+        named = [each for each in around if entry.at in (each.axis.data, axis_of(each))]
+        if not named:
+            loop = nest.loop(entry, entry.at)
+            raise IllegalRewrite(
+                f"{loop.axis.data} is not around the leaf that reads {entry.name}",
+                hint=f"choose one of {', '.join(each.axis.data for each in around)}",
+                span=entry.span,
+            )
+        return named[-1]
+    walking = walking_loops(leaf, operand)
+    place = len(around)
+    while place and around[place - 1] in walking:
+        place -= 1  # loops inside of which nothing is used twice: the copy holds all they walk
+    while place and around[place - 1] not in walking:
+        place -= 1
+    if not place:
+        raise IllegalRewrite(
+            f"no loop of the nest would use a copy of {entry.name} again",
+            hint=f"name the loop: pack {entry.name} at LOOP",
+            span=entry.span,
+        )
+    return around[place - 1]
+
+
+def operand_name(nest: FuncOp, leaf: ComputeOp, operand: int) -> str:
+    """How a directive names an input of a leaf: ``A``, or ``A.1`` where the leaf reads it twice."""
+    array = leaf.inputs[operand]
+    (name,) = (name for name, value in arrays_of(nest).items() if value is array)
+    places = [number for number, each in enumerate(leaf.inputs) if each is array]
+    return name if len(places) == 1 else f"{name}.{places.index(operand)}"
