@@ -32,6 +32,8 @@ from wia_compiler.passes.llvm.types import (
 )
 from wia_compiler.passes.llvm.writer import Handler, Writer, symbol
 
+SCRATCH = "wia.scratch"
+"""Attribute: bytes of a parallel loop's memory for each thread, or a buffer's place in it."""
 _DYNAMIC = -(2**63)  # MLIR's mark of an offset that is an operand
 
 
@@ -80,8 +82,10 @@ def _nontemporal(op: Operation) -> bool:
 
 
 def _tail(writer: Writer, element: Attribute, op: Operation) -> str:
-    """Alignment (that of one element) and the hint that an access bypasses the cache."""
-    tail = f", align {size_bytes(scalar_of(element))}"
+    """Alignment (that of one element, or what the op says) and whether the cache is bypassed."""
+    known = op.attributes.get("wia.alignment")
+    aligned = known.value.data if isinstance(known, IntegerAttr) else size_bytes(scalar_of(element))
+    tail = f", align {aligned}"
     if _nontemporal(op):
         tail += f", !nontemporal !{writer.module.metadata.shared('!{i32 1}')}"
     return tail
@@ -123,8 +127,20 @@ def _store(writer: Writer, op: memref.StoreOp) -> None:
     write_element(writer, op, op.value, op.memref, op.indices)
 
 
+def _scratch_buffer(writer: Writer, op: memref.AllocOp | memref.AllocaOp) -> bool:
+    """A buffer in memory of the thread's own; ``False`` where the op asks for none."""
+    place = op.attributes.get(SCRATCH)
+    if not isinstance(place, IntegerAttr):
+        return False
+    text = f"getelementptr inbounds i8, ptr %scratch, i64 {place.value.data}"
+    writer.assign(op.memref, text)
+    return True
+
+
 def _allocate(writer: Writer, op: memref.AllocOp | memref.AllocaOp) -> None:
     """``shared``: a global of address space 3; other spaces: a stack slot in the entry block."""
+    if _scratch_buffer(writer, op):
+        return
     type_ = memref_type(op.memref)
     element = memory_type(type_.element_type, writer.options)
     count = num_elements(type_)
@@ -239,6 +255,10 @@ def global_text(op: memref.GlobalOp, writer_options: Any) -> str:
     return f"internal {space}{kind} [{count} x {element}] {value}, align 16"
 
 
+def _address(writer: Writer, op: memref.ExtractAlignedPointerAsIndexOp) -> None:
+    writer.assign(op.aligned_pointer, f"ptrtoint {writer.typed(op.source)} to i64")
+
+
 MEMORY: dict[str, Handler] = {
     "memref.load": _load,
     "memref.store": _store,
@@ -254,4 +274,5 @@ MEMORY: dict[str, Handler] = {
     "memref.copy": _copy,
     "memref.get_global": _global,
     "memref.prefetch": _prefetch,
+    "memref.extract_aligned_pointer_as_index": _address,
 }

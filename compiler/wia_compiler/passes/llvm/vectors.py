@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from xdsl.dialects import vector
-from xdsl.dialects.builtin import i16
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import i1, i8, i16
+from xdsl.ir import Attribute, SSAValue
 
 from wia_compiler.passes.llvm.memory import linear_index, memref_type, read_element, write_element
 from wia_compiler.passes.llvm.rounding import widened
@@ -69,6 +69,10 @@ def _create_mask(writer: Writer, op: vector.CreateMaskOp) -> None:
     lanes = int(type_[1:].split(" ", 1)[0])
     (count,) = op.mask_dim_sizes
     name = writer.values[count]
+    if name.lstrip("-").isdigit():
+        values = ", ".join(f"i1 {str(lane < int(name)).lower()}" for lane in range(lanes))
+        writer.values[op.mask_vector] = f"<{values}>"
+        return
     for kind, limit in (("smin", lanes), ("smax", 0)):
         arguments = [("i64", name), ("i64", str(limit))]
         name = writer.temporary(writer.call(f"llvm.{kind}.i64", "i64", arguments))
@@ -91,8 +95,7 @@ def _masked_pointer(writer: Writer, buffer: SSAValue, indices: Sequence[SSAValue
     return f"{writer.type(buffer)} {name}"
 
 
-def _masked_name(writer: Writer, word: str, value: SSAValue, buffer: SSAValue) -> str:
-    type_ = value.type
+def _masked_name(writer: Writer, word: str, type_: Attribute, buffer: SSAValue) -> str:
     if is_bf16(type_) and writer.options.bf16 == "integer":
         type_ = with_element(type_, i16)
     space = writer.type(buffer)[14:-1] or "0"
@@ -100,6 +103,9 @@ def _masked_name(writer: Writer, word: str, value: SSAValue, buffer: SSAValue) -
 
 
 def _masked_load(writer: Writer, op: vector.MaskedLoadOp) -> None:
+    if scalar_of(op.result.type) == i1:
+        _masked_load_of_truths(writer, op)
+        return
     type_ = writer.type(op.result)
     pointer, address = _masked_pointer(writer, op.base, op.indices).rsplit(" ", 1)
     arguments = [
@@ -108,20 +114,40 @@ def _masked_load(writer: Writer, op: vector.MaskedLoadOp) -> None:
         (type_, writer.values[op.pass_thru]),
     ]
     align = size_bytes(scalar_of(op.result.type))
-    name = _masked_name(writer, "load", op.result, op.base)
+    name = _masked_name(writer, "load", op.result.type, op.base)
     writer.assign(op.result, writer.call(name, type_, arguments, align=align))
+
+
+def _masked_load_of_truths(writer: Writer, op: vector.MaskedLoadOp) -> None:
+    """Bools lie in memory as bytes; those of lanes that are off are read as the ``pass_thru``."""
+    bytes_ = with_element(op.result.type, i8)
+    stored = llvm_type(bytes_, writer.options)
+    pointer, address = _masked_pointer(writer, op.base, op.indices).rsplit(" ", 1)
+    rest = writer.temporary(f"zext {writer.typed(op.pass_thru)} to {stored}")
+    mask = (writer.type(op.mask), writer.values[op.mask])
+    arguments = [(pointer, address), mask, (stored, rest)]
+    name = _masked_name(writer, "load", bytes_, op.base)
+    read = writer.temporary(writer.call(name, stored, arguments, align=1))
+    writer.assign(op.result, f"icmp ne {stored} {read}, zeroinitializer")
 
 
 def _masked_store(writer: Writer, op: vector.MaskedStoreOp) -> None:
     value = op.value_to_store
+    type_, stored = value.type, writer.type(value)
     pointer, address = _masked_pointer(writer, op.base, op.indices).rsplit(" ", 1)
+    if scalar_of(type_) == i1:
+        type_ = with_element(type_, i8)
+        stored = llvm_type(type_, writer.options)
+        lanes = writer.temporary(f"zext {writer.typed(value)} to {stored}")
+    else:
+        lanes = _whole(writer, value)
     arguments = [
-        (writer.type(value), _whole(writer, value)),
+        (stored, lanes),
         (pointer, address),
         (writer.type(op.mask), writer.values[op.mask]),
     ]
-    align = size_bytes(scalar_of(value.type))
-    name = _masked_name(writer, "store", value, op.base)
+    align = size_bytes(scalar_of(type_))
+    name = _masked_name(writer, "store", type_, op.base)
     writer.line(writer.call(name, "void", arguments, align=align))
 
 
@@ -174,6 +200,14 @@ def _reduce(writer: Writer, op: vector.ReductionOp) -> None:
     writer.assign(op.dest, writer.call(full, scalar, arguments, flags_of(op)))
 
 
+def _shuffle(writer: Writer, op: vector.ShuffleOp) -> None:
+    """Lanes of two vectors in a given order."""
+    lanes = ", ".join(f"i32 {lane}" for lane in op.mask.iter_values())
+    first, second = writer.typed(op.v1), writer.typed(op.v2)
+    order = f"<{len(op.mask)} x i32> <{lanes}>"
+    writer.assign(op.result, f"shufflevector {first}, {second}, {order}")
+
+
 VECTORS: dict[str, Handler] = {
     "vector.load": _vector_load,
     "vector.store": _vector_store,
@@ -183,4 +217,5 @@ VECTORS: dict[str, Handler] = {
     "vector.maskedload": _masked_load,
     "vector.maskedstore": _masked_store,
     "vector.reduction": _reduce,
+    "vector.shuffle": _shuffle,
 }
