@@ -183,7 +183,7 @@ def range_of_value(value: SSAValue) -> Range | None:
             last = max(loop.trip_count - 1, 0) * loop.step.value.data
             return 0, last
         case scf.ForOp() as loop:
-            bounds = [_constant_of(each) for each in (loop.lb, loop.ub, loop.step)]
+            bounds = [constant_of(each) for each in (loop.lb, loop.ub, loop.step)]
             start, stop, step = bounds
             if start is None or stop is None or not step or stop <= start:
                 return None
@@ -192,7 +192,8 @@ def range_of_value(value: SSAValue) -> Range | None:
             return None
 
 
-def _constant_of(value: SSAValue) -> int | None:
+def constant_of(value: SSAValue) -> int | None:
+    """The number that an index value is, where an ``arith.constant`` makes it."""
     op = value.owner
     if isinstance(op, arith.ConstantOp) and isinstance(op.value, IntegerAttr):
         return op.value.value.data

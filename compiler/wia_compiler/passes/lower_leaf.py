@@ -13,6 +13,7 @@ from xdsl.dialects import arith, scf
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
+from wia_compiler.dialects.loop_hints import axis_hints, hand_on
 from wia_compiler.passes.affine import LinearForm, atoms, linear_form, range_of
 from wia_compiler.passes.emit_index import INDEX, IndexEmitter
 from wia_compiler.passes.emit_leaf import (
@@ -139,7 +140,8 @@ class _Walk:
         leaf = self.context.leaf
         size = leaf.sizes[axis]
         span = self.context.spans.get(leaf.axis_names[axis])
-        if span is None and axis not in self.ends and size <= self.unroll:
+        hinted = bool(axis_hints(leaf, leaf.axis_names[axis]))
+        if span is None and axis not in self.ends and size <= self.unroll and not hinted:
             for position in range(size):
                 at = _with(points, axis, emitter.constant(position))
                 held = self._guarded(emitter, level, at, held)
@@ -166,6 +168,7 @@ class _Walk:
         body.add_op(_located(scf.YieldOp(*results), emitter))
         loop = scf.ForOp(start, end, step, held, Region(body))
         loop.location = emitter.location
+        hand_on(self.context.leaf, self.context.leaf.axis_names[axis], loop)
         return list(emitter.builder.insert(loop).results)
 
     def _end(self, emitter: IndexEmitter, axis: int, points: list[SSAValue]) -> SSAValue:
