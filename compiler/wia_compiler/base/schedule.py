@@ -11,11 +11,14 @@ into a cell and changed::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from wia_compiler.base.record import Decision
 from wia_compiler.base.source import Source, Span
 
+APPLIED = "schedule"
+"""The number of a decision of stage ``schedule`` that holds the directives, on one line."""
 NOWHERE = Span(0, 0, 0, 0)
 """Where a directive stands that nobody wrote: a target chose it."""
 
@@ -96,3 +99,32 @@ def directive(
         else:
             listed.append(Entry(each) if isinstance(each, str) else each)
     return Directive(name, tuple(listed), level=level)
+
+
+def schedule_text(kernel: str, decisions: Sequence[Decision]) -> str:
+    """What was applied to each nest of a kernel, as blocks that the language reads.
+
+    A reason stands above its block; warnings are comments in it. A nest that a target schedules
+    without directives is a comment alone.
+    """
+    nests = [each for each in decisions if each.kind == "schedule"]
+    blocks: list[str] = []
+    for each in nests:
+        comment = f"# {each.candidate}: {each.reason}\n" if each.reason else ""
+        if APPLIED not in each.numbers:
+            blocks.append(comment.rstrip())
+            continue
+        subject = kernel if len(nests) == 1 else f"{kernel}.{each.candidate}"
+        told = [
+            f"    # {other.reason}"
+            for other in decisions
+            if other.kind == "warning" and other.candidate == each.candidate
+        ]
+        lines = [f"    {line};" for line in str(each.numbers[APPLIED]).split("; ") if line]
+        body = "\n".join([*told, *lines])
+        blocks.append(
+            f"{comment}schedule {subject} {{\n{body}\n}}"
+            if body
+            else f"{comment}schedule {subject} {{}}"
+        )
+    return "\n\n".join(filter(None, blocks))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
+from wia_compiler.base.schedule import Schedule
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.dialects.location import Origin, location
 from wia_compiler.dialects.patterns import PatternDeclaration
@@ -23,6 +24,7 @@ from wia_compiler.frontend.kernels import count_returned, import_kernel
 from wia_compiler.frontend.notation import import_function
 from wia_compiler.frontend.patterns import fused_functions, import_pattern
 from wia_compiler.frontend.problems import Problems
+from wia_compiler.frontend.schedules import import_schedules
 from wia_compiler.frontend.signatures import signature_of
 from wia_compiler.frontend.snippets import complete_snippet
 
@@ -31,11 +33,12 @@ Written = syntax.Kernel | syntax.Function
 
 @dataclass(frozen=True)
 class ImportedProgram:
-    """The functions of a program, what each kernel takes and gives, and its patterns."""
+    """The functions of a program, what each kernel takes and gives, patterns and schedules."""
 
     module: ModuleOp
     kernels: dict[str, KernelSignature]
     patterns: tuple[PatternDeclaration, ...] = ()
+    schedules: tuple[Schedule, ...] = ()
 
 
 def import_program(
@@ -67,8 +70,8 @@ class _Import:
 
     def run(self) -> ImportedProgram:
         """Import everything; faults are raised together."""
-        self._refuse_schedules()
         written = self._written()
+        schedules = import_schedules(self.program.schedules, written, self.problems)
         helpers = self._helpers(written)
         everything = {**written, **helpers}
         for name, each in everything.items():
@@ -82,15 +85,8 @@ class _Import:
         self.problems.raise_any()
         made = [self.functions[name] for name in everything]
         module = ModuleOp([each for each in made if each is not None])
-        return ImportedProgram(module, {n: self.signatures[n] for n in written}, patterns)
-
-    def _refuse_schedules(self) -> None:
-        for schedule in self.program.schedules:
-            self.problems.report(
-                "schedules of one's own are not available yet",
-                schedule.kernel.span,
-                "remove the block; every target schedules its kernels by itself",
-            )
+        kernels = {name: self.signatures[name] for name in written}
+        return ImportedProgram(module, kernels, patterns, schedules)
 
     def _written(self) -> dict[str, Written]:
         """Kernels and funcs by name, in order of the text."""

@@ -134,15 +134,18 @@ class LineBuilder(Transformer[Token, Any]):
         return syntax.Schedule(word(parts[1]), nodes(parts), cover(parts))
 
     def directive(self, parts: list[Any]) -> syntax.Directive:
-        return syntax.Directive(word(parts[0]), nodes(parts[1:]), cover(parts))
+        level = _after_mark(parts[-1]) if _is(parts[-1], "SYMBOL") else None
+        return syntax.Directive(word(parts[0]), nodes(parts[1:]), cover(parts), level)
 
     def directive_entry(self, parts: list[Any]) -> syntax.DirectiveEntry:
-        name = None if parts[0].type == "INT" else word(parts[0])
-        last = parts[-1]
-        number = None
-        if last.type == "INT":
-            number = syntax.Number(int(last), str(last), span(last))
-        return syntax.DirectiveEntry(name, number, cover(parts))
+        name = None if _is(parts[0], "INT") else word(parts[0])
+        found = [part for part in parts if _is(part, "INT")]
+        number = syntax.Number(int(found[0]), str(found[0]), span(found[0])) if found else None
+        at = word(parts[-1]) if len(parts) > 2 else None
+        return syntax.DirectiveEntry(name, number, cover(parts), at)
+
+    def directive_pair(self, parts: list[Any]) -> syntax.DirectiveEntry:
+        return syntax.DirectiveEntry(word(parts[0]), None, cover(parts), word(parts[1]))
 
 
 def blocks_of(parts: SequenceOf[Part], start: Span) -> tuple[syntax.Block, ...]:

@@ -219,25 +219,30 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class DirectiveEntry:
-    """``i 128``, ``A``, ``4``: an axis or array of a schedule line and its number."""
+    """``i 128``, ``A``, ``4``: an axis or array of a schedule line and its number.
+
+    ``at`` is the loop of ``B at k.0``, or the second name of ``P i``.
+    """
 
     name: Word | None
     number: Number | None
     span: Span
+    at: Word | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Directive:
-    """``tile i 128, j 128``: one line of a schedule."""
+    """``tile i 128, j 128 @block``: one line of a schedule; ``level`` is without its mark."""
 
     name: Word
     entries: tuple[DirectiveEntry, ...]
     span: Span
+    level: Word | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """``schedule kernel { directives }``."""
+    """``schedule kernel { directives }``; ``kernel`` may be ``kernel.nest``."""
 
     kernel: Word
     directives: tuple[Directive, ...]

@@ -36,10 +36,17 @@ _OPERATOR = frozenset(
 )
 _STATEMENT = _EXPRESSION | frozenset({"LET", "IF", "FOR", "WHILE", "RETURN"})
 _LINE = frozenset({"RESULT", "BR", "COND_BR", "RETURN", "LABEL"})
+_DIRECTIVE_ENTRY = frozenset({"NAME", "DOTTED", "INT"})
 _HEADS = frozenset({"KERNEL", "FUNC", "PATTERN", "SCHEDULE"})
 _GROUPS: tuple[tuple[str, frozenset[str], frozenset[str]], ...] = (
     ("a line such as %x = relu(%y)", frozenset({"RESULT", "BR"}), _LINE),
     ("an op", frozenset({"DOTTED", "CALL"}), _EXPRESSION | {"DOTTED", "CALL"}),
+    (
+        "'at', a level such as @thread",
+        frozenset({"AT_LOOP"}),
+        frozenset({"AT_LOOP", "NAME", "DOTTED", "SYMBOL"}),
+    ),
+    ("an axis, a loop or an array", frozenset({"DOTTED", "INT"}), _DIRECTIVE_ENTRY),
     ("a statement", frozenset({"LET"}), _STATEMENT),
     ("a parameter", frozenset({"INPUT"}), frozenset({"INPUT", "OUTPUT", "INOUT", "NAME"})),
     ("an expression", frozenset({"NAME", "INT"}), _EXPRESSION),

@@ -41,6 +41,26 @@ KEYWORDS: dict[str, str] = {
 }
 """Reserved words where the grammar can take them."""
 
+DIRECTIVES: dict[str, str] = {
+    "accumulators": "accumulators k 4: so many partial sums, each over every fourth point",
+    "cache": "cache A at i.0: a tile of an array in a local buffer, its axes as they lie",
+    "fuse_at": "fuse_at P i: what P computes, computed at a loop of what reads it",
+    "keep": "keep: what several passes over a row compute is computed once",
+    "pack": "pack A at i.0: a tile of an array, copied to the order in which it is read",
+    "parallel": "parallel i: iterations are shared among threads",
+    "pipeline": "pipeline k 2: loads run so many stages ahead of what uses them",
+    "prefetch": "prefetch A 32, L2: an array is brought nearer so many iterations ahead",
+    "reorder": "reorder j, i: the order in which loops stand one in another",
+    "stream": "stream C: a result is written past the caches",
+    "thread_tile": "thread_tile i 8, j 32: points of the innermost leaf, sums in registers",
+    "tile": "tile i 128, j 128, k 32: blocks of the iteration space",
+    "unroll": "unroll k 4: so many iterations in one turn",
+    "unroll_and_jam": "unroll_and_jam i 4: iterations of an outer loop in one turn of the inner",
+    "use_tensor_cores": "use_tensor_cores: products by units that multiply whole tiles",
+    "vectorize": "vectorize j 16: so many lanes along an axis",
+}
+"""What the lines of a schedule may begin with."""
+
 TYPES: dict[str, str] = {
     "tensor": "an array; tensor<M, K, f32> or tensor<4x8xf32> fixes sizes and dtype",
     "f64": "64-bit float (IEEE 754 binary64)",

@@ -11,16 +11,13 @@ from xdsl.dialects.func import FuncOp
 
 from wia_compiler.base.errors import CompileError, Diagnostic
 from wia_compiler.base.record import Decision
-from wia_compiler.base.schedule import Directive, Schedule
+from wia_compiler.base.schedule import APPLIED, Directive, Schedule
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.nests.writer import NEST
 from wia_compiler.passes.scheduling.apply import apply_schedule
 from wia_compiler.passes.scheduling.nest import CPU_MEMORY, MemoryNames, ScheduledNest
 
 Numbers = Mapping[str, float | int | str]
-
-APPLIED = "schedule"
-"""The number of a decision that holds the directives, on one line."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +64,7 @@ def schedule_nests(
         name = nest.sym_name.data
         subject = ScheduledNest(nest, context.facts, memory)
         apply_schedule(subject, schedule)
-        numbers = dict(chosen.numbers)
-        if chosen.directives or own:
-            numbers[APPLIED] = "; ".join(map(str, schedule.directives))
+        numbers = {**chosen.numbers, APPLIED: "; ".join(map(str, schedule.directives))}
         taken = bool(chosen.directives)
         context.decisions.append(
             Decision("schedule", name, taken, chosen.reason, numbers, subjects)
@@ -134,25 +129,3 @@ def refuse_directives(schedule: Schedule, context: PassContext, refused: Mapping
     ]
     if faults:
         raise CompileError(faults)
-
-
-def schedule_text(kernel: str, decisions: Sequence[Decision]) -> str:
-    """What was applied to each nest, as blocks that the language reads.
-
-    A nest that runs as it is written has an empty block; warnings are comments.
-    """
-    nests = [each for each in decisions if each.kind == "schedule"]
-    blocks: list[str] = []
-    for each in nests:
-        subject = kernel if len(nests) == 1 else f"{kernel}.{each.candidate}"
-        lines = [f"    {line};" for line in str(each.numbers.get(APPLIED, "")).split("; ") if line]
-        notes = [
-            f"    # {other.reason}"
-            for other in decisions
-            if other.kind == "warning" and other.candidate == each.candidate
-        ]
-        comment = f"# {each.reason}\n" if each.reason else ""
-        body = "\n".join([*notes, *lines])
-        block = f"schedule {subject} {{\n{body}\n}}" if body else f"schedule {subject} {{}}"
-        blocks.append(comment + block)
-    return "\n\n".join(blocks)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wia_compiler.base.errors import ArgumentError, TargetError
 from wia_compiler.base.record import Stage, Trace
+from wia_compiler.base.schedule import schedule_text
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
 from wia_compiler.passes.target import ArraySpec, Artifact, Executable, Target
@@ -117,6 +118,15 @@ class Build:
                 return stage
         names = [stage.name for stage in self.trace.stages]
         raise ArgumentError(f"{self.kernel}: no stage {name!r}, {_expected(name, names)}")
+
+    @property
+    def schedule(self) -> str:
+        """How its loops run: the ``schedule`` blocks that were applied, as the language reads them.
+
+        They are the user's where there are some, else what the target chose; pasted into the text
+        or given as ``schedule=``, they give the same code.
+        """
+        return schedule_text(self.kernel, self.trace.decisions)
 
     @property
     def artifact(self) -> Artifact:

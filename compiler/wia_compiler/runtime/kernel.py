@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.base.signature import KernelSignature
-from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
+from wia_compiler.passes.options import CompileOptions
 from wia_compiler.passes.target import Target
 from wia_compiler.runtime.arguments import (
     Arguments,
@@ -24,6 +24,7 @@ from wia_compiler.runtime.bound_values import BoundArrays
 from wia_compiler.runtime.build import Build
 from wia_compiler.runtime.fast_call import MAX_KINDS, FastCalls, kind_of
 from wia_compiler.runtime.launch import PreparedCall
+from wia_compiler.runtime.schedules import GivenSchedule, read_schedules
 from wia_compiler.runtime.session import KernelUnit, Session
 from wia_compiler.runtime.specs import Spec
 
@@ -43,12 +44,13 @@ class Kernel:
         unit: KernelUnit,
         session: Session,
         target: str = DEFAULT_TARGET,
-        options: CompileOptions = DEFAULT_OPTIONS,
+        options: CompileOptions | None = None,
     ):
+        """``options`` are by default what the text itself says: its ``schedule`` blocks."""
         self._unit = unit
         self._session = session
         self._target_name = target
-        self._options = options
+        self._options = options or CompileOptions(schedules=unit.schedules)
         self._bound = BoundArrays(unit.signature, unit.bindings)
         self._target: Target | None = None
         self._builds: dict[tuple[Spec, ...], Build] = {}
@@ -109,17 +111,27 @@ class Kernel:
         return self._options
 
     def to(
-        self, target: str | None = None, *, debug: bool | None = None, verify: bool | None = None
+        self,
+        target: str | None = None,
+        *,
+        schedule: GivenSchedule = None,
+        debug: bool | None = None,
+        verify: bool | None = None,
     ) -> Kernel:
         """The same kernel for another target, or built in another way; ``None`` keeps what it has.
 
-        ``debug`` checks every index of loop-level text while it runs; ``verify`` compares every
-        stage of each build with the kernel as written, and names the first pass that changed what
-        it computes. ``TargetError`` lists the targets that exist.
+        ``schedule`` says how its loops run: a text of directives (``"tile i 128, j 128; parallel
+        i"``), of whole ``schedule`` blocks, or what ``build.schedule`` printed; ``"default"`` leaves
+        it to the target. ``debug`` checks every index of loop-level text while it runs; ``verify``
+        compares every stage of each build with the kernel as written, and names the first pass that
+        changed what it computes. ``TargetError`` lists the targets that exist, ``CompileError`` is
+        raised for a schedule that cannot be read.
         """
+        given = read_schedules(schedule, self.name)
         options = CompileOptions(
             self._options.debug if debug is None else debug,
             self._options.verify if verify is None else verify,
+            self._options.schedules if given is None else given,
         )
         bound = Kernel(self._unit, self._session, target or self._target_name, options)
         bound._target = self._target if target is None else self._session.make_target(target)
@@ -129,20 +141,19 @@ class Kernel:
         self,
         *arrays: Any,
         target: str | None = None,
-        schedule: object = None,
+        schedule: GivenSchedule = None,
         debug: bool | None = None,
         verify: bool | None = None,
         **keywords: Any,
     ) -> Build:
         """Code for the shapes and dtypes of the arguments, which are arrays or ``wia.spec``.
 
-        Scalars may be left out: their values are no part of the code. ``target``, ``debug`` and
-        ``verify`` override the kernel's own (see ``to``).
+        Scalars may be left out: their values are no part of the code. ``target``, ``schedule``,
+        ``debug`` and ``verify`` override the kernel's own (see ``to``).
         """
-        refuse_schedule(schedule)
         kernel = self
-        if not (target is None and debug is None and verify is None):
-            kernel = self.to(target, debug=debug, verify=verify)
+        if not (target is None and schedule is None and debug is None and verify is None):
+            kernel = self.to(target, schedule=schedule, debug=debug, verify=verify)
         specs = read_specs(self.signature, arrays, keywords, self._unit.bindings)
         if not kernel._options.verify:
             return kernel._build(specs)
@@ -207,12 +218,3 @@ class Kernel:
     def __repr__(self) -> str:
         target = self._target_name if self._target is None else self._target.name
         return f"<wia.Kernel {self.signature} for {target}>"
-
-
-def refuse_schedule(schedule: object) -> None:
-    """Schedules given from outside are not part of the language yet."""
-    if schedule is not None:
-        raise ArgumentError(
-            "schedule=: schedules cannot be given yet, expected None\n"
-            "  help: leave schedule= away; each target's own schedule is used"
-        )

@@ -14,7 +14,8 @@ from wia_compiler.base.source import Source, Span
 from wia_compiler.frontend import syntax
 from wia_compiler.runtime.bound_values import bound_numbers
 from wia_compiler.runtime.cache_key import KernelText
-from wia_compiler.runtime.kernel import Kernel, refuse_schedule
+from wia_compiler.runtime.kernel import Kernel
+from wia_compiler.runtime.schedules import GivenSchedule, read_program_schedules
 from wia_compiler.runtime.session import KernelUnit, Session, default_session
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def compile(
     text: str | Source,
     *,
     bindings: Mapping[str, Any] | None = None,
-    schedule: object = None,
+    schedule: GivenSchedule = None,
     language: str = "wia",
 ) -> Program:
     """Read a program; kernels are compiled when they are first called or built.
@@ -84,7 +85,9 @@ def compile(
     and adds to its arguments; numbers, which become part of the code; tuples of both, which stand
     for their elements in a row. ``language`` is ``"wia"`` (kernels, and the IR notation of
     chapter 5) or ``"c++"`` (loops over arrays, see docs/front_ends.md). Raises ``CompileError``
-    with every fault of the text. ``schedule`` must be ``None``: it is not part of the language yet.
+    with every fault of the text. ``schedule`` takes the place of the text's own ``schedule`` blocks
+    for the kernels that it names: a text of such blocks, or of lines alone where the program has
+    one kernel; ``"default"`` is what each target chooses.
 
     >>> program = compile("kernel double(input A: tensor, output B: tensor) { B = A + A; }")
     >>> list(program)
@@ -95,8 +98,14 @@ def compile(
             f"bindings=: got a {type(bindings).__name__}, expected a mapping of names to values\n"
             '  help: write bindings={"weight": array}'
         )
-    refuse_schedule(schedule)
-    return load_program(_source(text), default_session(), bindings or {}, language)
+    program = load_program(_source(text), default_session(), bindings or {}, language)
+    given = read_program_schedules(schedule, list(program))
+    if not given:
+        return program
+    kernels = {
+        name: k.to(schedule=given[name]) if name in given else k for name, k in program.items()
+    }
+    return Program(program.source, kernels)
 
 
 def _source(text: object) -> Source:
@@ -169,6 +178,7 @@ def kernel_units(
             bindings,
             numbers,
             tree,
+            tuple(each for each in imported.schedules if each.kernel == name),
         )
     return units
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from wia_compiler.base.errors import WiaError
+from wia_compiler.base.schedule import Schedule
 from wia_compiler.base.settings import Settings
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
@@ -58,6 +59,7 @@ class KernelUnit:
     ``texts`` holds the kernel and those it calls, as written in ``language``. ``bindings`` are the
     values of free names: arrays are looked up there at each call, ``numbers`` are what the text
     took from there for good. ``tree`` is the program as written, for kernels that call this one.
+    ``schedules`` are the blocks of the text that are for this kernel.
     """
 
     program: ImportedProgram
@@ -67,6 +69,7 @@ class KernelUnit:
     bindings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     numbers: tuple[BoundNumber, ...] = ()
     tree: syntax.Program | None = None
+    schedules: tuple[Schedule, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -199,12 +202,17 @@ def cache_key(
         options=tuple(target.options),
         flags=(
             f"language {unit.language}",
-            "schedule default",
+            *_schedule_flags(options),
             *(f"binding {number.name} = {number.value!r}" for number in unit.numbers),
             *(("debug",) if options.debug else ()),
         ),
         versions=versions(),
     )
+
+
+def _schedule_flags(options: CompileOptions) -> tuple[str, ...]:
+    written = tuple(" ".join(str(each).split()) for each in options.schedules or ())
+    return written or ("schedule default",)
 
 
 def _argument_key(argument: ArraySpec) -> ArgumentKey:

@@ -159,7 +159,9 @@ def number_of(directive: Directive, entry: Entry, what: str, least: int = 1) -> 
         )
     if entry.number < least:
         raise IllegalRewrite(
-            f"{directive.name} takes a {what} from {least}, found {entry.number}", span=entry.span
+            f"{directive.name} takes a {what} from {least}, found {entry.number}",
+            hint=f"write {directive.name} {entry.name or ''} 8".replace("  ", " "),
+            span=entry.span,
         )
     return entry.number
 

@@ -47,7 +47,8 @@ def tile_axis(nest: Operation, axis: str, size: int) -> ForOp:
     for loop in loops:
         if loop.step.value.data != 1:
             raise IllegalRewrite(
-                f"loop {loop.axis.data} already takes {loop.step.value.data} points at a time"
+                f"loop {loop.axis.data} already takes {loop.step.value.data} points at a time",
+                hint="an axis has one size in the innermost leaf",
             )
         for leaf in leaves_of(loop):
             if axis not in leaf.axis_names:

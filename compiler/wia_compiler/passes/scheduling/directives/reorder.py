@@ -25,7 +25,9 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
         (entry for n, entry in enumerate(directive.entries) if names[n] in names[:n]), None
     )
     if twice is not None:
-        raise IllegalRewrite(f"loop {twice.name!r} stands twice", span=twice.span)
+        raise IllegalRewrite(
+            f"loop {twice.name!r} stands twice", hint="name each once", span=twice.span
+        )
     if len(names) < 2:
         raise IllegalRewrite("one loop has no order", hint="write reorder j, i")
     reorder_loops(nest.function, names)

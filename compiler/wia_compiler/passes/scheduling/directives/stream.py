@@ -26,7 +26,16 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
         readers = [leaf for leaf in nest.leaves() if array in leaf.inputs]
         writers = [leaf for leaf in nest.leaves() if array in leaf.outputs]
         if not writers:
-            raise IllegalRewrite(f"no leaf writes {entry.name}", span=entry.span)
+            written = [
+                name
+                for name, value in nest.arrays().items()
+                if any(value in leaf.outputs for leaf in nest.leaves())
+            ]
+            raise IllegalRewrite(
+                f"no leaf writes {entry.name}",
+                hint=f"the nest writes {', '.join(written)}",
+                span=entry.span,
+            )
         if readers or any(leaf.folds for leaf in writers):
             raise IllegalRewrite(
                 f"the nest reads {entry.name} again after it has written it",
