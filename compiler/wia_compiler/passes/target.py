@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -41,8 +41,27 @@ class Artifact:
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
+@dataclass(frozen=True)
+class NativeCode:
+    """A loaded kernel as a C function: ``void code(void *buffers[])``.
+
+    ``buffers`` are the data of inputs and outputs, then ``workspace_bytes`` of scratch memory,
+    aligned to 64 bytes, where there are any. No Python runs before a call, so that what the code
+    wants to know of the process it finds out by itself. ``interruptible`` code may ask Python
+    whether to stop, wants the interpreter lock released, and leaves an exception behind.
+    Where the workspace begins with a number other than 0 after the call, ``on_failure`` is called
+    with its first 128 bytes and raises.
+    """
+
+    address: int
+    workspace_bytes: int = 0
+    interruptible: bool = False
+    on_failure: Callable[[bytes], None] | None = None
+    owner: object = None
+
+
 class Executable(Protocol):
-    """A loaded kernel."""
+    """A loaded kernel; one that is a C function has it as ``native: NativeCode``."""
 
     def __call__(
         self, inputs: Sequence[np.ndarray[Any, Any]], outputs: Sequence[np.ndarray[Any, Any]]

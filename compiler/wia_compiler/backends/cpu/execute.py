@@ -15,7 +15,7 @@ from wia_compiler.backends.cpu.fastcall import fast_caller
 from wia_compiler.backends.cpu.host import this_host
 from wia_compiler.backends.cpu.status import raise_failure
 from wia_compiler.passes.llvm.library import llvm_binding
-from wia_compiler.passes.target import Artifact
+from wia_compiler.passes.target import Artifact, NativeCode
 
 Array = NDArray[Any]
 _NO_COUNTERS: Mapping[str, int | float] = {}
@@ -47,10 +47,25 @@ class CpuExecutable:
         self._workspace_bytes = workspace_bytes
         self._workspaces: list[Array] = []
         self._checks = checks
+        self._interruptible = interruptible
         # ctypes looks for an exception only where it keeps the interpreter lock.
         prototype = ctypes.PYFUNCTYPE if interruptible else ctypes.CFUNCTYPE
         self._function = prototype(None, ctypes.c_void_p)(address)
         self._fast = fast_caller(address, buffers + 1)
+
+    @property
+    def native(self) -> NativeCode:
+        """The entry for callers that are machine code themselves."""
+        return NativeCode(
+            self._address,
+            self._workspace_bytes,
+            self._interruptible,
+            self._raise_noted if self._checks else None,
+            owner=self,
+        )
+
+    def _raise_noted(self, record: bytes) -> None:
+        raise_failure(np.frombuffer(record, np.uint8), self._checks)
 
     @property
     def entry_address(self) -> int:
