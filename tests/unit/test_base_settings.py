@@ -12,7 +12,7 @@ def test_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"WIA_{name}", raising=False)
     settings = Settings.read()
     assert settings.cache_size_bytes == 1 << 30
-    assert (settings.num_threads, settings.dot) == (1, None)
+    assert settings.dot is None
     assert not settings.notebook_static
     assert "wia-notebook" in str(settings.cache_dir)
 

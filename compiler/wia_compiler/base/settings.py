@@ -15,7 +15,9 @@ class Settings:
 
     ``WIA_CACHE_DIR``       folder of compiled kernels (default: the user's cache folder)
     ``WIA_CACHE_SIZE``      bytes that folder may hold, with an optional K, M or G (default 1G)
-    ``WIA_NUM_THREADS``     cores whose ceilings a roofline shows (default 1; kernels run on one)
+    ``WIA_NUM_THREADS``     threads that share a kernel's loops, read at each call (default:
+                            ``OMP_NUM_THREADS``, which joblib sets, else the cores there are)
+    ``WIA_POOL_SIZE``       bytes of dead results that are kept for new ones (default 256M; 0: none)
     ``WIA_DOT``             the Graphviz ``dot`` to draw graphs with (default: found, or built in)
     ``WIA_NOTEBOOK_STATIC`` 1 shows HTML instead of widgets
     ``WIA_VERIFY``          1 verifies the IR after every pass
@@ -24,11 +26,12 @@ class Settings:
 
     cache_dir: Path
     cache_size_bytes: int
-    num_threads: int
+    num_threads: int | None
     dot: str | None
     notebook_static: bool
     verify: bool
     cuda_home: Path | None = None
+    pool_size_bytes: int = 256 << 20
 
     @staticmethod
     def read() -> Settings:
@@ -39,12 +42,26 @@ class Settings:
         return Settings(
             cache_dir=Path(cache_dir).expanduser(),
             cache_size_bytes=_size("WIA_CACHE_SIZE", environment.get("WIA_CACHE_SIZE") or "1G"),
-            num_threads=_positive("WIA_NUM_THREADS", environment.get("WIA_NUM_THREADS") or "1"),
+            num_threads=Settings.read_threads(),
             dot=environment.get("WIA_DOT") or None,
             notebook_static=environment.get("WIA_NOTEBOOK_STATIC", "0") not in ("", "0"),
             verify=environment.get("WIA_VERIFY", "0") not in ("", "0"),
             cuda_home=Path(cuda_home) if cuda_home else None,
+            pool_size_bytes=_size("WIA_POOL_SIZE", environment.get("WIA_POOL_SIZE") or "256M"),
         )
+
+    @staticmethod
+    def read_threads() -> int | None:
+        """How many threads the environment allows at this moment; ``None`` where it says nothing.
+
+        ``OMP_NUM_THREADS`` may be a list, of which the first number counts, or something that is
+        for others to complain about.
+        """
+        own = os.environ.get("WIA_NUM_THREADS")
+        if own:
+            return _positive("WIA_NUM_THREADS", own)
+        first = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+        return int(first) if first.isdecimal() and int(first) > 0 else None
 
 
 def _size(name: str, text: str) -> int:

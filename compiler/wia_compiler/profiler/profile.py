@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from wia_compiler.base.settings import Settings
+from wia_compiler.backends.cpu.threads import wanted_threads
 from wia_compiler.profiler.advice import Run, advise
 from wia_compiler.profiler.ceilings import Ceilings, measured_ceilings
 from wia_compiler.profiler.data_sheets import data_sheet_ceilings
@@ -67,10 +67,10 @@ def profile(
     ``run`` executes it once and gives its counters. A ``measured`` run is timed until ``budget``
     seconds are spent; a ``simulated`` one runs once, and its ``total_cycles`` over the target's
     clock are its time. ``dtype`` is that of the arithmetic, ``threads`` how many cores the kernel
-    may use (default: the settings). ``ceilings`` default to those of this machine for the CPU and
-    to data sheets for other targets.
+    may use (default: what the environment allows). ``ceilings`` default to those of this machine
+    for the CPU and to data sheets for other targets.
     """
-    cores = Settings.read().num_threads if threads is None else threads
+    cores = wanted_threads() if threads is None else threads
     limits = ceilings or _default_ceilings(target, cores)
     timing: Timing | None = None
     if source == "measured":

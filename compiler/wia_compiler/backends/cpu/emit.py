@@ -75,6 +75,7 @@ def generate_code(
             line_spans=listing.line_spans,
         ),
     )
+    shares = "@wia_parallel(" in emitted.text
     artifact = Artifact(
         target="cpu",
         kernel=context.kernel,
@@ -86,7 +87,8 @@ def generate_code(
             "buffers": len(arguments),
             "workspace_bytes": workspace_bytes(module),
             "checks": checks_of(module, context.kernel, context.source),
-            "interruptible": "@wia.interrupted" in emitted.text,
+            "interruptible": "@wia.interrupted" in emitted.text or shares,
+            "parallel": shares,
         },
     )
     return artifact, stages

@@ -14,6 +14,7 @@ from wia_compiler.backends.cpu.elf import OBJECT, check_symbols
 from wia_compiler.backends.cpu.fastcall import fast_caller
 from wia_compiler.backends.cpu.host import this_host
 from wia_compiler.backends.cpu.status import raise_failure
+from wia_compiler.backends.cpu.threads import start_pool
 from wia_compiler.passes.llvm.library import llvm_binding
 from wia_compiler.passes.target import Artifact, NativeCode
 
@@ -120,6 +121,8 @@ def load_executable(artifact: Artifact) -> CpuExecutable:
     object_ = artifact.files[OBJECT]
     check_symbols(object_, this_host().triple)
     with _LOADING:
+        if artifact.metadata.get("parallel"):
+            start_pool()
         engine = _engine(llvm)
         engine.add_object_file(llvm.ObjectFileRef.from_data(object_))
         engine.finalize_object()

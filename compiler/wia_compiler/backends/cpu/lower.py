@@ -23,6 +23,11 @@ from xdsl.rewriter import InsertPoint
 from wia_compiler.backends.cpu.axis_order import walk_memory_last
 from wia_compiler.backends.cpu.checks import lower_checks
 from wia_compiler.backends.cpu.hoist import hoist_checks
+from wia_compiler.backends.cpu.parallel_loops import (
+    give_scratch,
+    lower_shared_loops,
+    shared_loops,
+)
 from wia_compiler.backends.cpu.vector_leaf import lower_leaf_to_vectors
 from wia_compiler.backends.cpu.vector_plan import plan_vectors
 from wia_compiler.backends.cpu.vector_points import lower_points_to_vectors
@@ -107,7 +112,11 @@ def _lower_loops(block: Block) -> None:
 
 
 def _lower_loop(op: tile.ForOp) -> None:
-    """A tile loop of any level runs in order: this target has one thread."""
+    """A tile loop runs in order, unless threads share it; grids and blocks there are none."""
+    shared = shared_loops(op)
+    if shared:
+        _lower_loops(lower_shared_loops(shared).body.block)
+        return
     start, stop, step = (
         arith.ConstantOp(IntegerAttr(value, IndexType()))
         for value in (0, op.extent.value.data, op.step.value.data)
@@ -152,9 +161,13 @@ def _lower_leaf(leaf: tile.ComputeOp, vector_bytes: int) -> None:
 def _move_large_buffers(function: func.FuncOp) -> list[MemRefType[Attribute]]:
     """Turn register buffers that do not fit the stack into arguments; the types of these."""
     moved: list[MemRefType[Attribute]] = []
+    of_threads: set[Operation] = set()
+    for op in function.walk():
+        if isinstance(op, scf.ParallelOp):
+            of_threads |= give_scratch(op, STACK_LIMIT_BYTES)
     used = 0
     for op in list(function.walk()):
-        if not isinstance(op, memref.AllocOp | memref.AllocaOp):
+        if not isinstance(op, memref.AllocOp | memref.AllocaOp) or op in of_threads:
             continue
         type_ = op.memref.type
         size = num_elements(type_) * size_bytes(type_.element_type)

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from wia_compiler.backends.cpu.host import Host
+from wia_compiler.backends.cpu.parallel_loops import only_loop_in
 from wia_compiler.backends.cpu.vector_plan import element_bytes
 from wia_compiler.base.schedule import Directive, directive
 from wia_compiler.dialects.tile import ComputeOp, ForOp
@@ -65,9 +66,8 @@ def _chain(loop: ForOp) -> list[ForOp]:
     """A loop that may be shared, with those that it alone holds until there are turns enough."""
     if why_not_shared(loop) is not None:
         return []
-    inner = loop.body.block.first_op
-    alone = isinstance(inner, ForOp) and inner is loop.body.block.last_op
-    if loop.trip_count >= _EVEN_TURNS or not alone or axis_of(inner) == axis_of(loop):
+    inner = only_loop_in(loop)
+    if loop.trip_count >= _EVEN_TURNS or inner is None or axis_of(inner) == axis_of(loop):
         return [loop]
     return [loop, *_chain(inner)]
 

@@ -110,6 +110,7 @@ def control_handlers(emit_block: EmitBlock) -> dict[str, Handler]:
         "func.call": _call,
         "func.return": _return,
         "scf.yield": _nothing,
+        "scf.reduce": _nothing,
         "scf.condition": _nothing,
     }
 

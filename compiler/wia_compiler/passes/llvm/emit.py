@@ -31,12 +31,14 @@ from wia_compiler.passes.llvm.debug import Metadata
 from wia_compiler.passes.llvm.gpu_ops import GPU
 from wia_compiler.passes.llvm.interrupts import (
     DECLARATIONS,
-    FUNCTION,
     NOTHING,
+    TELLS_WORKERS,
+    interrupted_text,
     watched_loops,
 )
 from wia_compiler.passes.llvm.memory import MEMORY, global_text
 from wia_compiler.passes.llvm.options import EmitOptions
+from wia_compiler.passes.llvm.parallel import parallel_handler
 from wia_compiler.passes.llvm.scalars import SCALARS
 from wia_compiler.passes.llvm.types import LLVMError, llvm_type, size_bytes
 from wia_compiler.passes.llvm.vectors import VECTORS
@@ -77,6 +79,7 @@ def emit_llvm(
                 _declare(shared, op)
             case func.FuncOp():
                 functions.append(_function(shared, op, calls[op.sym_name.data]))
+                functions += _outlined(shared)
                 if options.packed_entry and options.entry_attribute in op.attributes:
                     functions.append(_packed_entry(shared, op))
             case memref.GlobalOp():
@@ -91,8 +94,11 @@ def emit_llvm(
         parts.append("\n".join(shared.globals))
     parts += functions
     if watched.loops:
-        parts.append(FUNCTION)
+        shares = "wia_parallel" in shared.declarations
+        parts.append(interrupted_text(tells_workers=shares))
         shared.declarations |= DECLARATIONS
+        if shares:
+            shared.declarations |= TELLS_WORKERS
     if shared.declarations:
         parts.append("\n".join(shared.declarations[name] for name in sorted(shared.declarations)))
     parts.append('attributes #0 = { mustprogress nounwind "no-trapping-math"="true" }')
@@ -123,7 +129,7 @@ def _function(shared: ModuleWriter, op: func.FuncOp, calls: int) -> str:
     options = shared.options
     name = op.sym_name.data
     stoppable = name in shared.watched.stoppable
-    writer = Writer(shared, stoppable=stoppable)
+    writer = Writer(shared, name, stoppable=stoppable)
     place = shared.metadata.begin_function(name, op)
     parameters = [_parameter(writer, argument) for argument in op.body.blocks[0].args]
     results = list(op.function_type.outputs)
@@ -155,10 +161,18 @@ def _function(shared: ModuleWriter, op: func.FuncOp, calls: int) -> str:
     return "\n".join([" ".join(words), "entry:", *writer.allocas, *writer.lines, "}"])
 
 
+def _outlined(shared: ModuleWriter) -> list[str]:
+    """The functions that the last one needs, and those that they need."""
+    texts: list[str] = []
+    while shared.outlined:
+        texts.append(shared.outlined.pop(0)())
+    return texts
+
+
 def _packed_entry(shared: ModuleWriter, op: func.FuncOp) -> str:
     """The exported C function that takes an array of pointers and calls the entry point on them."""
     name = shared.options.packed_entry + op.sym_name.data
-    writer = Writer(shared)
+    writer = Writer(shared, name)
     place = shared.metadata.begin_function(name, op)
     writer.enter(op)
     passed: list[str] = []
@@ -218,4 +232,5 @@ _HANDLERS = {
     **VECTORS,
     **GPU,
     **control_handlers(_emit_block),
+    "scf.parallel": parallel_handler(_emit_block),
 }

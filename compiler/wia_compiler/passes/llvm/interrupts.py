@@ -7,7 +7,8 @@ asked it asks again::
     back edge:  now = rdtsc;  if now - seen > 5e7 { seen = now;  if wia.interrupted() return }
 
 ``wia.interrupted`` takes the interpreter lock and calls ``PyErr_CheckSignals``; the exception that
-a signal's handler raises stays set, every function returns at once, and the caller finds it. A loop
+a signal's handler raises stays set, every function returns at once, and the caller finds it. On a
+thread of the pool it looks whether the loop that is shared there was told to stop instead. A loop
 is watched where one look at the clock (some 10 ns) is nothing beside one iteration, else at every
 1024th iteration. Loops that end soon are not watched and cost nothing.
 """
@@ -40,10 +41,10 @@ _GUESS = 1 << 10
 CYCLES = 50_000_000
 """About 20 ms at 2.5 GHz: asking Python takes below a microsecond, so it costs nothing."""
 
-FUNCTION = """\
+_FUNCTION = """\
 define internal i1 @wia.interrupted() noinline cold {
 entry:
-  %state = call i32 @PyGILState_Ensure()
+%TOLD%  %state = call i32 @PyGILState_Ensure()
   %raised = call ptr @PyErr_Occurred()
   %already = icmp ne ptr %raised, null
   br i1 %already, label %end, label %ask
@@ -52,10 +53,20 @@ ask:
   %fresh = icmp ne i32 %failed, 0
   br label %end
 end:
-  %stop = phi i1 [ true, %entry ], [ %fresh, %ask ]
+  %stop = phi i1 [ true, %START% ], [ %fresh, %ask ]
   call void @PyGILState_Release(i32 %state)
   ret i1 %stop
 }"""
+_TOLD = """\
+  %told = call i32 @wia_told_to_stop()
+  %worker = icmp sge i32 %told, 0
+  br i1 %worker, label %answer, label %python
+answer:
+  %leave = icmp ne i32 %told, 0
+  ret i1 %leave
+python:
+"""
+TELLS_WORKERS: Mapping[str, str] = {"wia_told_to_stop": "declare i32 @wia_told_to_stop()"}
 DECLARATIONS: Mapping[str, str] = {
     "PyGILState_Ensure": "declare i32 @PyGILState_Ensure()",
     "PyGILState_Release": "declare void @PyGILState_Release(i32)",
@@ -79,6 +90,12 @@ class Watched:
 NOTHING = Watched({}, frozenset())
 
 
+def interrupted_text(*, tells_workers: bool) -> str:
+    """The function that asks; on a worker of the pool it asks the pool and leaves Python alone."""
+    start, told = ("python", _TOLD) if tells_workers else ("entry", "")
+    return _FUNCTION.replace("%TOLD%", told).replace("%START%", f"%{start}")
+
+
 def watched_loops(module: ModuleOp) -> Watched:
     """Find the loops of a module that may run for long."""
     loops: dict[Operation, Pace] = {}
@@ -90,7 +107,7 @@ def watched_loops(module: ModuleOp) -> Watched:
         for block in function.body.blocks:
             _watch_block(block, loops)
         loops.update(_closing_branches(function, work))
-        if len(loops) > before:
+        if len(loops) > before or any(isinstance(op, scf.ParallelOp) for op in function.walk()):
             stoppable.add(function.sym_name.data)
     calls = {
         function.sym_name.data: {
@@ -127,13 +144,13 @@ def _watch_block(block: Block, loops: dict[Operation, Pace]) -> None:
                 _watch_block(inner, loops)
         if isinstance(op, scf.WhileOp):
             loops[op] = "each" if _work_inside(op) >= HEAVY_BODY else "counted"
-        elif isinstance(op, scf.ForOp):
+        elif isinstance(op, scf.ForOp | scf.ParallelOp):
             pace = _pace_of(op)
             if pace is not None:
                 loops[op] = pace
 
 
-def _pace_of(loop: scf.ForOp) -> Pace | None:
+def _pace_of(loop: scf.ForOp | scf.ParallelOp) -> Pace | None:
     body, trips = _work_inside(loop), _trip_count(loop)
     if body >= HEAVY_BODY:
         return "each" if trips is None or body * trips >= LONG_LOOP else None
@@ -143,7 +160,7 @@ def _pace_of(loop: scf.ForOp) -> Pace | None:
     return "counted" if trips >= ENDLESS else None
 
 
-def _has_branches(loop: scf.ForOp) -> bool:
+def _has_branches(loop: scf.ForOp | scf.ParallelOp) -> bool:
     return any(inner.regions for inner in loop.body.block.ops)
 
 
@@ -157,14 +174,26 @@ def _work(op: Operation) -> int:
     if not op.regions:
         return 1
     inside = _work_inside(op)
-    if isinstance(op, scf.ForOp):
+    if isinstance(op, scf.ForOp | scf.ParallelOp):
         trips = _trip_count(op)
         return inside * (_GUESS if trips is None else trips)
     return inside * (_GUESS if isinstance(op, scf.WhileOp) else 1)
 
 
-def _trip_count(loop: scf.ForOp) -> int | None:
-    lower, upper, step = (_constant(value) for value in (loop.lb, loop.ub, loop.step))
+def _trip_count(loop: scf.ForOp | scf.ParallelOp) -> int | None:
+    if isinstance(loop, scf.ForOp):
+        return _turns(loop.lb, loop.ub, loop.step)
+    total = 1
+    for bounds in zip(loop.lowerBound, loop.upperBound, loop.step, strict=True):
+        turns = _turns(*bounds)
+        if turns is None:
+            return None
+        total *= turns
+    return total
+
+
+def _turns(*bounds: SSAValue) -> int | None:
+    lower, upper, step = (_constant(value) for value in bounds)
     if lower is None or upper is None or not step:
         return None
     return max(0, -(-(upper - lower) // step))

@@ -26,6 +26,7 @@ _X86 = (
     rf"llvm\.round\.{_FLOATS}",
     r"llvm\.prefetch\.p0",
     r"llvm\.readcyclecounter",
+    r"wia_(parallel|told_to_stop)",
     r"PyGILState_(Ensure|Release)|PyErr_(Occurred|CheckSignals)",
     rf"llvm\.masked\.(load|store)\.({_FLOATS}|{_INTEGERS})\.p0",
     r"llvm\.arithmetic\.fence\.(v\d+)?f32",

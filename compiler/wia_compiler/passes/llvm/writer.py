@@ -24,7 +24,8 @@ class ModuleWriter:
     """What functions of one module share: declarations, globals, metadata.
 
     ``functions`` holds the symbol of each function by its name in the module, ``watched`` the loops
-    that ask whether they should stop.
+    that ask whether they should stop. ``outlined`` writes functions that the one at hand needs,
+    once that is done.
     """
 
     def __init__(self, options: EmitOptions, metadata: Metadata, watched: Watched = NOTHING):
@@ -34,6 +35,7 @@ class ModuleWriter:
         self.declarations: dict[str, str] = {}
         self.globals: list[str] = []
         self.functions: dict[str, str] = {}
+        self.outlined: list[Callable[[], str]] = []
 
     def declare(self, name: str, result: str, parameters: Sequence[str]) -> str:
         """Note that ``name`` is called; the callee as a call spells it (``@llvm.fma.f32``)."""
@@ -54,7 +56,7 @@ class ModuleWriter:
 
 
 class Writer:
-    """The text of one function as it grows.
+    """The text of the function ``name`` as it grows.
 
     ``values`` holds what each SSA value is called or, for constants, the constant itself; a value's
     name is its hint where it has one. ``labels`` are the names of the function's blocks and
@@ -62,8 +64,9 @@ class Writer:
     function returns whether it was told to stop.
     """
 
-    def __init__(self, module: ModuleWriter, *, stoppable: bool = False):
+    def __init__(self, module: ModuleWriter, name: str, *, stoppable: bool = False):
         self.module = module
+        self.name = name
         self.stoppable = stoppable
         self.labels: dict[Block, str] = {}
         self.ways: dict[Block, list[tuple[tuple[str, ...], str]]] = {}
