@@ -46,6 +46,7 @@ AXIS_HINTS = "wia.hints"
 """Attribute of a leaf: for each axis that has some, its hints."""
 WHOLE = 0
 """``unroll`` of all iterations."""
+_HANDED_ON = "wia.handed_on"
 _COUNTS = ("unroll", "unroll_and_jam", "accumulators", "pipeline")
 
 
@@ -119,6 +120,18 @@ def hand_on(leaf: ComputeOp, axis: str, loop: Operation) -> None:
     if hints:
         kept = axis not in {name.data for name in leaf.reduce_axes}
         note_hints(loop, replace(hints, independent=kept))
+        leaf.attributes[_HANDED_ON] = ArrayAttr([*_handed_on(leaf), StringAttr(axis)])
+
+
+def lost_hints(leaf: ComputeOp) -> list[str]:
+    """The axes of a lowered leaf whose hints no loop was given: they were written out."""
+    given = {name.data for name in _handed_on(leaf)}
+    return [axis for axis in _table(leaf) if axis not in given]
+
+
+def _handed_on(leaf: ComputeOp) -> list[StringAttr]:
+    found = leaf.attributes.get(_HANDED_ON)
+    return list(cast("ArrayAttr[StringAttr]", found)) if found is not None else []
 
 
 def _table(leaf: ComputeOp) -> Mapping[str, Attribute]:

@@ -22,6 +22,7 @@ from xdsl.rewriter import InsertPoint
 
 from wia_compiler.backends.cpu.axis_order import walk_memory_last
 from wia_compiler.backends.cpu.checks import lower_checks
+from wia_compiler.backends.cpu.guards import guard_leaf
 from wia_compiler.backends.cpu.hoist import hoist_checks
 from wia_compiler.backends.cpu.parallel_loops import (
     give_scratch,
@@ -31,8 +32,9 @@ from wia_compiler.backends.cpu.parallel_loops import (
 from wia_compiler.backends.cpu.vector_leaf import lower_leaf_to_vectors
 from wia_compiler.backends.cpu.vector_plan import plan_vectors
 from wia_compiler.backends.cpu.vector_points import lower_points_to_vectors
-from wia_compiler.base.record import Level
+from wia_compiler.base.record import Decision, Level
 from wia_compiler.dialects import tile
+from wia_compiler.dialects.loop_hints import hints_of, lost_hints, note_hints
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.emit_leaf import LeafContext
@@ -40,6 +42,7 @@ from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.llvm.types import num_elements, size_bytes
 from wia_compiler.passes.lower_leaf import lower_leaf_to_loops
+from wia_compiler.passes.scf_rewrites import expand_hints
 
 STACK_LIMIT_BYTES = 16 * 1024
 """Register buffers of a nest beyond this live in the workspace: stacks of threads are small."""
@@ -69,12 +72,13 @@ class LowerPass:
         for function in functions:
             if "wia.nest" in function.attributes:
                 has_leaves_alone = not holds_point_code(function)
-                _lower_leaves(function, self.vector_bytes)
+                context.decisions += _lower_leaves(function, self.vector_bytes)
                 if not has_leaves_alone:
                     _lower_points(function, self.vector_bytes)
                 _lower_loops(function.body.block)
                 if has_leaves_alone:
                     hoist_checks(function)
+                context.decisions += expand_hints(function)
         lower_checks(module)  # before what else takes workspace: the status record comes first
         for function in functions:
             if "wia.nest" in function.attributes:
@@ -125,6 +129,7 @@ def _lower_loop(op: tile.ForOp) -> None:
     _lower_loops(body)
     body.add_op(scf.YieldOp())
     loop = scf.ForOp(start, stop, step, [], Region(body))
+    note_hints(loop, hints_of(op))
     for each in (start, stop, step, loop, body.last_op):
         assert each is not None
         each.location = op.location
@@ -135,27 +140,33 @@ def _lower_loop(op: tile.ForOp) -> None:
     op.erase()
 
 
-def _lower_leaves(nest: func.FuncOp, vector_bytes: int) -> None:
+def _lower_leaves(nest: func.FuncOp, vector_bytes: int) -> list[Decision]:
+    """Lower all leaves of a nest; gives a decision for each hint that found no loop."""
+    lost: dict[str, None] = {}
     for op in list(nest.walk()):
         if isinstance(op, tile.ComputeOp):
-            _lower_leaf(op, vector_bytes)
+            lost |= dict.fromkeys(_lower_leaf(op, vector_bytes))
     for op in list(nest.body.block.ops):
         if isinstance(op, PositionsOp):
             op.detach()
             op.erase()
+    reason = "no loop is left for it: its points are written out"
+    return [Decision("expand", f"{nest.sym_name.data}: {axis}", False, reason) for axis in lost]
 
 
-def _lower_leaf(leaf: tile.ComputeOp, vector_bytes: int) -> None:
-    """Vector code where the leaf is a register tile, else loops over scalars."""
-    leaf = walk_memory_last(leaf)
+def _lower_leaf(leaf: tile.ComputeOp, vector_bytes: int) -> list[str]:
+    """Vector code where the leaf is a register tile or lies along lanes, else scalar loops."""
+    leaf = walk_memory_last(guard_leaf(leaf))
     context, builder = LeafContext(leaf), Builder(InsertPoint.before(leaf))
     plan = plan_vectors(context, vector_bytes)
     if plan is not None:
         lower_leaf_to_vectors(plan, builder)
     else:
         lower_leaf_to_loops(context, builder, unroll=_UNROLL)
+    lost = lost_hints(leaf)
     leaf.detach()
     leaf.erase()
+    return lost
 
 
 def _move_large_buffers(function: func.FuncOp) -> list[MemRefType[Attribute]]:

@@ -1,0 +1,72 @@
+"""``pipeline``: loads run iterations ahead of what uses them."""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+from xdsl.ir import Operation, SSAValue
+
+from wia_compiler.base.schedule import Directive
+from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.passes.scf_rewrites.loops import CannotExpand
+from wia_compiler.passes.scf_rewrites.stages import split_stages
+from wia_compiler.passes.scheduling.hints import Place, check_count, find_places
+from wia_compiler.passes.scheduling.nest import ScheduledNest, number_of
+from wia_compiler.passes.tile_rewrites import IllegalRewrite
+
+SYNTAX = "pipeline AXIS STAGES, …"
+
+
+def apply(nest: ScheduledNest, directive: Directive) -> None:
+    """Load what an iteration needs ``STAGES - 1`` iterations before it computes.
+
+    ``pipeline i 2``::
+
+        for %i = 0 to 100                 next = load a[0]                       prologue
+          x = load a[%i]                  for %i = 0 to 99                       steady state
+          compute(x)                 →      x = next    next = load a[%i + 1]
+                                            compute(x)
+                                          compute(next)                          epilogue
+
+    Of a loop whose body fills buffers (``cache A at k.0``) the fills run ahead, into as many
+    buffers as there are stages. Legal where no iteration writes what a later one loads: where
+    iterations are independent, or where the loop does not write to the arrays that it loads from.
+    """
+    if not directive.entries:
+        raise IllegalRewrite("no loop is named", hint=SYNTAX)
+    for entry in directive.entries:
+        stages = number_of(directive, entry, "number of stages", least=2)
+        hint = "choose a loop that reads arrays which it does not write to"
+        for place in find_places(nest, entry, _why_not, hint):
+            check_count(place, entry, stages, "stages")
+            place.note(pipeline=stages)
+
+
+def _why_not(place: Place) -> str | None:
+    if place.leaf is not None:
+        return _conflict(place.leaf, [place.leaf]) if not place.independent else None
+    if place.independent:
+        return None
+    assert place.loop is not None
+    leaves = [op for op in place.loop.walk() if isinstance(op, ComputeOp)]
+    if isinstance(place.loop, ForOp) or leaves:
+        return _conflict(place.loop, leaves)
+    try:
+        split_stages(place.loop)
+    except CannotExpand as refusal:
+        return f"{place.name}: {refusal}"
+    return None
+
+
+def _conflict(where: ComputeOp | ForOp | scf.ForOp, leaves: list[ComputeOp]) -> str | None:
+    """What leaves both read and write in main memory, so that a load ahead may be too early."""
+    written: set[SSAValue] = {value for leaf in leaves for value in leaf.outputs}
+    read = {value for leaf in leaves for value in leaf.inputs if value in written}
+    outside = [value for value in read if not _is_made_in(value, where)]
+    if not outside:
+        return None
+    names = ", ".join(sorted(value.name_hint or "an array" for value in outside))
+    return f"iterations write to {names}, which later ones read: a load ahead might come too early"
+
+
+def _is_made_in(value: SSAValue, where: ComputeOp | ForOp | scf.ForOp) -> bool:
+    return isinstance(value.owner, Operation) and where.is_ancestor(value.owner)

@@ -1,0 +1,110 @@
+"""``prefetch``: cache lines are asked for before they are read."""
+
+from __future__ import annotations
+
+from xdsl.dialects import memref, scf
+from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineSymExpr
+
+from wia_compiler.base.schedule import Directive, Entry
+from wia_compiler.dialects.loop_hints import Prefetch
+from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.passes.affine import atoms
+from wia_compiler.passes.emit_index import constant_of
+from wia_compiler.passes.scheduling.hints import Place, all_loops, loop_name, places_of
+from wia_compiler.passes.scheduling.nest import ScheduledNest, number_of
+from wia_compiler.passes.tile_rewrites import IllegalRewrite, loops_around
+
+SYNTAX = "prefetch ARRAY ITERATIONS [at LOOP], … [, L1 | L2 | L3]"
+_LEVELS = {"L1": 1, "L2": 2, "L3": 3}
+
+
+def apply(nest: ScheduledNest, directive: Directive) -> None:
+    """Fetch what a loop will read of an array so many iterations later.
+
+    ``prefetch A 32``::
+
+        for %i = 0 to 1000 step 1         for %i = 0 to 1000 step 1
+          … A[%i] …                  →      prefetch A[%i + 32]   … A[%i] …
+
+    The loop is the innermost one along which the array is walked, or the one named: ``prefetch A 1
+    at i.0`` fetches the next row while one is worked on. The last entry may name the cache that
+    lines are brought to, L1 if none does. A prefetch changes no value: it is legal everywhere.
+    """
+    level = 1
+    entries = list(directive.entries)
+    if entries and entries[-1].name in _LEVELS and entries[-1].number is None:
+        level = _LEVELS[entries.pop().name or ""]
+    if not entries:
+        raise IllegalRewrite("no array is named", hint=SYNTAX)
+    for entry in entries:
+        ahead = number_of(directive, entry, "number of iterations")
+        array = nest.array(entry)
+        assert isinstance(array, BlockArgument)
+        places = _places(nest, entry, array)
+        for place in places:
+            points = ahead * _step(place)
+            made = Prefetch(entry.name or "", array.index, points, level)
+            place.note(prefetch=(*place.hints.prefetch, made))
+
+
+def _places(nest: ScheduledNest, entry: Entry, array: SSAValue) -> list[Place]:
+    """The innermost loops along which an array is walked, or those that the entry names."""
+    if entry.at is not None:
+        return places_of(nest, Entry(entry.at, None, entry.span))
+    found: dict[Place, None] = {}
+    for leaf in nest.leaves():
+        if array in leaf.inputs:
+            found.setdefault(_along_leaf(leaf, array, entry))
+    for loop in all_loops(nest):
+        loads = [
+            op for op in loop.body.block.ops if isinstance(op, memref.LoadOp) and op.memref is array
+        ]
+        if loads and (around := _walking(loads[0])) is not None:
+            found.setdefault(Place(loop_name(around), loop=around))
+    if not found:
+        raise IllegalRewrite(
+            f"the nest does not read {entry.name} in a loop",
+            hint="an array that is only written needs no prefetch",
+            span=entry.span,
+        )
+    return list(found)
+
+
+def _along_leaf(leaf: ComputeOp, array: SSAValue, entry: Entry) -> Place:
+    """The last axis of a leaf along which it walks an array, else the innermost such loop."""
+    each = leaf.input_maps[list(leaf.inputs).index(array)]
+    read = {atom for result in each.results for atom in atoms(result)}
+    order = [n for n, fold in enumerate(leaf.reductions) if not fold]
+    order += [n for n, fold in enumerate(leaf.reductions) if fold]
+    for number in reversed(order):
+        if leaf.sizes[number] > 1 and AffineDimExpr(number) in read:
+            return Place(leaf.axis_names[number], leaf=leaf)
+    moving = {leaf.ivs[atom.position] for atom in read if isinstance(atom, AffineSymExpr)}
+    for loop in reversed(loops_around(leaf)):
+        if loop.induction_variable in moving:
+            return Place(loop.axis.data, loop=loop)
+    raise IllegalRewrite(f"no loop walks {entry.name}: its place does not change", span=entry.span)
+
+
+def _walking(op: Operation) -> ForOp | scf.ForOp | None:
+    """The innermost loop around a load whose variable its indices are computed from."""
+    pending, read = list(op.operands[1:]), set[SSAValue]()
+    while pending:
+        value = pending.pop()
+        if value not in read:
+            read.add(value)
+            pending += value.owner.operands if isinstance(value.owner, Operation) else ()
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, ForOp | scf.ForOp) and parent.body.block.args[0] in read:
+            return parent
+        parent = parent.parent_op()
+    return None
+
+
+def _step(place: Place) -> int:
+    """Points of an axis that one iteration takes."""
+    if isinstance(place.loop, ForOp):
+        return place.loop.step.value.data
+    return (constant_of(place.loop.step) or 1) if place.loop is not None else 1

@@ -1,0 +1,163 @@
+"""Where a hint of a directive belongs: on a loop, or on an axis that a leaf walks.
+
+``unroll``, ``pipeline`` and their like change neither what is computed nor where it is kept. They
+are checked here and noted (``dialects.loop_hints``); lowering writes them out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from xdsl.dialects import scf
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Operation
+
+from wia_compiler.base.schedule import Entry
+from wia_compiler.dialects.loop_hints import (
+    LoopHints,
+    axis_hints,
+    hints_of,
+    note_axis_hints,
+    note_hints,
+)
+from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.dialects.tile_points import AXIS
+from wia_compiler.passes.scf_rewrites.loops import trip_count
+from wia_compiler.passes.scheduling.nest import ScheduledNest
+from wia_compiler.passes.tile_rewrites import IllegalRewrite, axis_of, loops_around
+from wia_compiler.passes.tile_rewrites.levels import is_folded
+
+Loop: TypeAlias = "ForOp | scf.ForOp"
+LONGEST_TILE = 64
+"""Kept points of a leaf that are a register tile: they are written out and have no loop."""
+SHORTEST_FOLD = 16
+"""Folded points of a leaf below which the loop around it is meant."""
+MOST_OPS = 1 << 14
+"""Ops that a loop may be written out to: some seconds of compiling."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A loop, or an axis of a leaf that becomes one (``leaf`` is given)."""
+
+    name: str
+    loop: Loop | None = None
+    leaf: ComputeOp | None = None
+
+    @property
+    def hints(self) -> LoopHints:
+        """What is noted there."""
+        if self.leaf is not None:
+            return axis_hints(self.leaf, self.name)
+        assert self.loop is not None
+        return hints_of(self.loop)
+
+    @property
+    def independent(self) -> bool:
+        """Whether iterations may run in any order."""
+        if self.leaf is not None:
+            return self.name not in {each.data for each in self.leaf.reduce_axes}
+        if isinstance(self.loop, ForOp):
+            return not is_folded(self.loop)
+        return self.hints.independent
+
+    @property
+    def trips(self) -> int | None:
+        """How many iterations there are, where that is known."""
+        if self.leaf is not None:
+            return dict(zip(self.leaf.axis_names, self.leaf.sizes, strict=True))[self.name]
+        if isinstance(self.loop, ForOp):
+            return self.loop.trip_count
+        assert self.loop is not None
+        return trip_count(self.loop)
+
+    @property
+    def ops(self) -> int:
+        """How many ops one iteration has, roughly."""
+        body = self.leaf if self.leaf is not None else self.loop
+        assert body is not None
+        return max(1, sum(1 for op in body.walk() if not op.regions))
+
+    def note(self, **hints: object) -> None:
+        """Add to what is noted there."""
+        made = replace(self.hints, independent=self.independent, **hints)  # pyright: ignore[reportArgumentType]
+        if self.leaf is not None:
+            note_axis_hints(self.leaf, self.name, made)
+        elif self.loop is not None:
+            note_hints(self.loop, made)
+
+
+def places_of(nest: ScheduledNest, entry: Entry) -> list[Place]:
+    """What an entry's axis or loop is.
+
+    ``k.0`` names a loop; the axis of a leaf counts on from the loops around it. A bare ``k`` is the
+    axis as leaves walk it, where that becomes a loop, else the innermost loops of it.
+    """
+    name = entry.name or ""
+    named = [loop for loop in all_loops(nest) if loop_name(loop) == name]
+    if named and "." in name:
+        return [Place(name, loop=loop) for loop in named]
+    axis, dot, number = name.partition(".")
+    walked: list[Place] = []
+    for leaf in nest.leaves():
+        size = dict(zip(leaf.axis_names, leaf.sizes, strict=True)).get(axis, 1)
+        depth = sum(axis_of(loop) == axis for loop in loops_around(leaf))
+        if size > 1 and (number == str(depth) if dot else _is_loop(leaf, axis, size, depth)):
+            walked.append(Place(axis, leaf=leaf))
+    if walked:
+        return walked
+    loops = [loop for loop in all_loops(nest) if loop_name(loop).partition(".")[0] == axis]
+    if not dot and loops:
+        return [Place(loop_name(each), loop=each) for each in loops if not _holds(each, loops)]
+    nest.loop(entry)  # tells what there is
+    raise IllegalRewrite(f"no loop {name!r}", span=entry.span)
+
+
+def all_loops(nest: ScheduledNest) -> list[Loop]:
+    """The loops of a nest, those of point code too, outer ones first."""
+    return [op for op in nest.function.walk() if isinstance(op, ForOp | scf.ForOp)]
+
+
+def loop_name(loop: Loop) -> str:
+    """How a directive names a loop."""
+    if isinstance(loop, ForOp):
+        return loop.axis.data
+    name = loop.attributes.get(AXIS)
+    return name.data if isinstance(name, StringAttr) else ""
+
+
+def check_count(place: Place, entry: Entry, count: int, what: str) -> None:
+    """Refuse to write out more than can be compiled in reasonable time."""
+    most = MOST_OPS // place.ops
+    if count > max(most, 1):
+        raise IllegalRewrite(
+            f"{count} {what} of {place.ops} ops are more than {MOST_OPS} ops",
+            hint=f"choose at most {most}" if most > 1 else f"{what} of this size stay a loop",
+            span=entry.span,
+        )
+
+
+def find_places(
+    nest: ScheduledNest, entry: Entry, why_not: Callable[[Place], str | None], hint: str
+) -> list[Place]:
+    """The places of an entry where a directive fits; the reason of the first where none does."""
+    places = places_of(nest, entry)
+    reasons = {place: why_not(place) for place in places}
+    fitting = [place for place in places if reasons[place] is None]
+    if not fitting:
+        raise IllegalRewrite(reasons[places[0]] or "", hint=hint, span=entry.span)
+    return fitting
+
+
+def _is_loop(leaf: ComputeOp, axis: str, size: int, depth: int) -> bool:
+    """Whether an axis of a leaf becomes a loop that is worth a hint."""
+    if not depth:
+        return True
+    folded = axis in {each.data for each in leaf.reduce_axes}
+    return size >= SHORTEST_FOLD if folded else size > LONGEST_TILE
+
+
+def _holds(loop: Operation, others: list[Loop]) -> bool:
+    return any(other is not loop and loop.is_ancestor(other) for other in others)
