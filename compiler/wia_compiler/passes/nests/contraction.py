@@ -42,19 +42,22 @@ class Domain:
     result: Index
     kind: LeafKind = "contract"
     padded: bool = False
+    units: Sequence[str] = ()
 
 
 class _Axes:
-    """Hands out one dimension for each axis longer than 1."""
+    """Hands out a dimension for each axis longer than 1; ``units`` are the names of the others."""
 
     def __init__(self) -> None:
         self.made: list[Axis] = []
+        self.units: list[str] = []
 
     def add(self, name: str, size: int, *, inner: bool = False) -> AffineExpr:
         """The index along a new axis: its dimension, or 0 where there is one element."""
-        if size == 1:
-            return ZERO
         unique = fresh_name([axis.name for axis in self.made], name)
+        if size == 1:
+            self.units.append(unique)
+            return ZERO
         self.made.append(Axis(unique, size, "inner" if inner else "kept"))
         return AffineExpr.dimension(len(self.made) - 1)
 
@@ -72,6 +75,7 @@ def plan_contraction(group: Group) -> tuple[NestPlan, list[Result]]:
     (op,) = anchors_of(group)
     domain = _matmul_domain(op) if kind_of(op) == "matmul" else _conv2d_domain(op)
     nest = AnchoredNest(group, domain.axes)
+    nest.plan.units += domain.units
     register = nest.register(op, "acc", accumulator_of(op))
     nest.fill([register], [0])
     operands = [spec_of(value.type) for value in op.arguments]
@@ -137,7 +141,7 @@ def _matmul_domain(op: TensorOp) -> Domain:
     k = axes.add("k", a[len(a) - 1], inner=True)
     left = (*broadcast_index(batch, a[:-2]), *rows, k)
     right = (*broadcast_index(batch, b[:-2]), k, *columns)
-    return Domain(axes.made, (left, right), (*batch, *rows, *columns))
+    return Domain(axes.made, (left, right), (*batch, *rows, *columns), units=axes.units)
 
 
 def _conv2d_domain(op: TensorOp) -> Domain:
@@ -166,6 +170,7 @@ def _conv2d_domain(op: TensorOp) -> Domain:
         (n, filter_, y, x),
         "window" if windowed or any(padding) else "contract",
         any(padding),
+        axes.units,
     )
 
 

@@ -81,11 +81,15 @@ class LeafPlan:
 
 @dataclass
 class NestPlan:
-    """One nest. Position in ``axes`` is the dimension's number in every index."""
+    """One nest. Position in ``axes`` is the dimension's number in every index.
+
+    ``units`` are the names of axes that have one point here, and so are none.
+    """
 
     axes: list[Axis]
     leaves: list[LeafPlan]
     registers: list[Register] = field(default_factory=list[Register])
+    units: list[str] = field(default_factory=list[str])
 
     @property
     def sizes(self) -> list[int]:

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import FunctionType, LocationAttr, MemRefType, StringAttr, UnitAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FunctionType,
+    LocationAttr,
+    MemRefType,
+    StringAttr,
+    UnitAttr,
+)
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -18,6 +25,8 @@ from wia_compiler.passes.nests.views import View
 
 NEST = "wia.nest"
 """Attribute of a function that holds one nest."""
+UNIT_AXES = "wia.unit_axes"
+"""Attribute of a nest: names of axes that have one point for these sizes, and so no loop."""
 SCHEDULED = "wia.scheduled"
 """Attribute of a nest that is written as it should run: its tiles are chosen already."""
 
@@ -70,6 +79,9 @@ class NestWriter:
         type = FunctionType.from_lists([array.type for array in arrays], [])
         made = func.FuncOp(name, type, Region(block))
         made.attributes[NEST] = UnitAttr()
+        units = [name for name in self.plan.units if name not in {a.name for a in self.plan.axes}]
+        if units:
+            made.attributes[UNIT_AXES] = ArrayAttr([StringAttr(name) for name in units])
         made.location = self.location
         return made
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from wia_compiler.base.errors import CompileError, Diagnostic
-from wia_compiler.base.schedule import Directive, Schedule
+from wia_compiler.base.schedule import Directive, Entry, Schedule
 from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.scheduling.nest import ScheduledNest
 from wia_compiler.passes.scheduling.register import find_directive
@@ -30,4 +32,28 @@ def apply_schedule(nest: ScheduledNest, schedule: Schedule) -> None:
 def apply_directive(nest: ScheduledNest, directive: Directive) -> None:
     """Apply one directive; ``IllegalRewrite`` says why it cannot be."""
     on_points = holds_point_code(nest.function)
-    find_directive(directive.name, on_points=on_points).apply(nest, directive)
+    module = find_directive(directive.name, on_points=on_points)
+    meant = _of_several_points(nest, directive)
+    if meant is not None:
+        module.apply(nest, meant)
+
+
+def _of_several_points(nest: ScheduledNest, directive: Directive) -> Directive | None:
+    """A directive without what it says of axes that have one point; ``None`` where nothing is left.
+
+    One schedule then serves arguments of every size: ``tile i 32, j 32`` is ``tile j 32`` for a
+    matrix of one row, and ``reorder i, j`` is nothing.
+    """
+    units = set(nest.unit_axes()) - set(nest.arrays())
+    if not units:
+        return directive
+    entries: list[Entry] = []
+    for each in directive.entries:
+        if each.name is not None and each.name.partition(".")[0] in units:
+            continue
+        at_unit = each.at is not None and each.at.partition(".")[0] in units
+        entries.append(replace(each, at=None) if at_unit else each)
+    needed = 2 if directive.name == "reorder" and len(entries) < len(directive.entries) else 1
+    if directive.entries and len(entries) < needed:
+        return None
+    return replace(directive, entries=tuple(entries))

@@ -5,13 +5,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
+from xdsl.dialects.builtin import ArrayAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from wia_compiler.base.schedule import Directive, Entry
 from wia_compiler.dialects.tile import ComputeOp, ForOp, LoopLevel
 from wia_compiler.passes.facts import TargetFacts
+from wia_compiler.passes.nests.writer import UNIT_AXES
 from wia_compiler.passes.tile_rewrites import (
     IllegalRewrite,
     axis_of,
@@ -72,6 +75,12 @@ class ScheduledNest:
         for leaf in self.leaves():
             found |= dict.fromkeys(leaf.axis_names)
         return list(found)
+
+    def unit_axes(self) -> list[str]:
+        """The names of axes that have one point for these arguments, and so no loop."""
+        noted = self.function.attributes.get(UNIT_AXES)
+        listed = cast("ArrayAttr[StringAttr]", noted) if isinstance(noted, ArrayAttr) else ()
+        return [each.data for each in listed]
 
     def is_folded(self, axis: str) -> bool:
         """Whether a leaf folds an axis."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
@@ -10,6 +12,7 @@ from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.scheduling.nest import ScheduledNest, arrays_of
 from wia_compiler.passes.tile_rewrites import IllegalRewrite, axis_of, loops_around
 from wia_compiler.passes.tile_rewrites.nest import walking_loops
+from wia_compiler.passes.tile_rewrites.staging import reading_order
 
 
 def readers_of(nest: ScheduledNest, entry: Entry, array: SSAValue) -> list[tuple[ComputeOp, int]]:
@@ -44,35 +47,53 @@ def readers_of(nest: ScheduledNest, entry: Entry, array: SSAValue) -> list[tuple
     return found
 
 
-def copy_place(nest: ScheduledNest, entry: Entry, leaf: ComputeOp, operand: int) -> ForOp:
+def copy_place(nest: ScheduledNest, entry: Entry, leaf: ComputeOp, operand: int) -> ForOp | None:
     """The loop in which a copy of an operand stands, before all loops within.
 
     That which the entry names, else the innermost one around loops that use the same tile again.
+    ``None`` where axes have one point for these arguments, so that there is nothing to copy.
     """
     around = loops_around(leaf)
-    if entry.at is not None:
-        named = [each for each in around if entry.at in (each.axis.data, axis_of(each))]
-        if not named:
-            loop = nest.loop(entry, entry.at)
-            raise IllegalRewrite(
-                f"{loop.axis.data} is not around the leaf that reads {entry.name}",
-                hint=f"choose one of {', '.join(each.axis.data for each in around)}",
-                span=entry.span,
-            )
+    place = _named(nest, entry, around) if entry.at is not None else _reused(leaf, operand, around)
+    if place is None:
+        if nest.unit_axes():
+            return None
+        raise IllegalRewrite(
+            f"no loop of the nest would use a copy of {entry.name} again",
+            hint=f"name the loop: {entry.name} at LOOP",
+            span=entry.span,
+        )
+    if not reading_order(leaf, operand, place):
+        if nest.unit_axes():
+            return None
+        raise IllegalRewrite(
+            f"one element of {entry.name} is read inside {place.axis.data}",
+            hint="choose a loop further out",
+            span=entry.span,
+        )
+    return place
+
+
+def _named(nest: ScheduledNest, entry: Entry, around: Sequence[ForOp]) -> ForOp | None:
+    named = [each for each in around if entry.at in (each.axis.data, axis_of(each))]
+    if named:
         return named[-1]
+    loop = nest.loop(entry, entry.at)
+    raise IllegalRewrite(
+        f"{loop.axis.data} is not around the leaf that reads {entry.name}",
+        hint=f"choose one of {', '.join(each.axis.data for each in around)}",
+        span=entry.span,
+    )
+
+
+def _reused(leaf: ComputeOp, operand: int, around: Sequence[ForOp]) -> ForOp | None:
     walking = walking_loops(leaf, operand)
     place = len(around)
     while place and around[place - 1] in walking:
         place -= 1  # loops inside of which nothing is used twice: the copy holds all they walk
     while place and around[place - 1] not in walking:
         place -= 1
-    if not place:
-        raise IllegalRewrite(
-            f"no loop of the nest would use a copy of {entry.name} again",
-            hint=f"name the loop: pack {entry.name} at LOOP",
-            span=entry.span,
-        )
-    return around[place - 1]
+    return around[place - 1] if place else None
 
 
 def operand_name(nest: FuncOp, leaf: ComputeOp, operand: int) -> str:

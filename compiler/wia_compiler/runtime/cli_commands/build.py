@@ -23,6 +23,7 @@ HELP = "compile a kernel; with -o write each stage, the record and the code to a
 EXAMPLES = """\
   wia build mm.wia --args "A=f32[1024,512], B=f32[512,256]"
   wia build mm.wia --kernel matmul --args "A=f16[64,64], B=f16[64,64]" --target gpu:sm_90 -o out
+  wia build mm.wia --args "A=f32[64,64], B=f32[64,64]" --schedule mm.schedule
   cat mm.wia | wia build - --args "A=f32[8,8], B=f32[8,8]" --json"""
 
 
@@ -50,6 +51,8 @@ def run(options: argparse.Namespace) -> int:
         print_stages(build)
         for name, value in build.resources.items():
             print(f"{name}: {value}")
+        if build.schedule:
+            print(build.schedule)
         if written:
             print(f"wrote {len(written)} files to {options.output}")
     return 0

@@ -59,11 +59,19 @@ def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
         help="compare every stage with the kernel as written; name the first that differs",
     )
     parser.add_argument("--target", "-t", metavar="TARGET", help="see wia targets (default: cpu)")
+    parser.add_argument(
+        "--schedule",
+        "-s",
+        metavar="FILE",
+        help="schedule blocks or directives to use instead of the text's own; "
+        '"default" for what the target chooses',
+    )
 
 
 def read_kernel(options: argparse.Namespace) -> Kernel:
     """The kernel that the options name, bound to their target."""
     from wia_compiler.runtime.program import compile
+    from wia_compiler.runtime.schedules import DEFAULT
 
     language = options.language or language_of(options.file)
     program = compile(read_source(options.file), language=language)
@@ -78,7 +86,10 @@ def read_kernel(options: argparse.Namespace) -> Kernel:
     if name not in program:
         raise ArgumentError(f"no kernel {name!r} in {options.file}: {', '.join(program)}")
     kernel = program[name]
-    return kernel.to(options.target, debug=options.debug, verify=options.verify)
+    given: str | None = options.schedule
+    if given is not None and given != DEFAULT:
+        given = read_source(given).text
+    return kernel.to(options.target, schedule=given, debug=options.debug, verify=options.verify)
 
 
 def language_of(file: str) -> str:
@@ -150,6 +161,7 @@ def describe_build(build: Build) -> Mapping[str, Any]:
         },
         "formats": build.formats,
         "resources": dict(build.resources),
+        "schedule": build.schedule,
         "stages": [describe_stage(stage) for stage in build.stages],
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wia_compiler.base.schedule import Directive
 from wia_compiler.passes.scheduling.nest import ScheduledNest
 from wia_compiler.passes.scheduling.operands import copy_place, readers_of
-from wia_compiler.passes.tile_rewrites import stage_operand
+from wia_compiler.passes.tile_rewrites.regions import stage_region
 
 SYNTAX = "cache ARRAY [at LOOP], …"
 
@@ -21,11 +21,13 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
                                                      for %j0 in 1000 step 32
                                                        contract … A_tile[i, k]
 
-    As ``pack``, but for the order: it makes a tile of a large array dense, so that its rows do not
-    fall on one another in the caches. Legal where ``pack`` is.
+    The copy is the box of the array that is read there, each element once, also where windows of
+    it overlap: it makes a tile of a large array dense, so that its rows do not fall on one another
+    in the caches, and deals with padding once. Legal for what the nest only reads.
     """
     for entry in directive.entries:
         array = nest.array(entry)
         for leaf, operand in readers_of(nest, entry, array):
             loop = copy_place(nest, entry, leaf, operand)
-            stage_operand(leaf, operand, loop, nest.memory.cached)
+            if loop is not None:
+                stage_region(leaf, operand, loop, nest.memory.cached)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wia_compiler.base.schedule import Directive
 from wia_compiler.passes.scheduling.nest import ScheduledNest
 from wia_compiler.passes.scheduling.operands import copy_place, readers_of
-from wia_compiler.passes.tile_rewrites import IllegalRewrite, stage_operand
+from wia_compiler.passes.tile_rewrites import split_panels, stage_operand
 from wia_compiler.passes.tile_rewrites.staging import reading_order
 
 SYNTAX = "pack ARRAY [at LOOP], …"
@@ -24,7 +24,8 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
 
     The copy stands inside of ``LOOP`` and outside of all loops within; without one it stands at the
     innermost loop outside of which the tile is used again. Folded axes are outermost in the buffer,
-    the axis that vectors run along is innermost. ``A.1`` is the second place at which the leaf
+    the axis that vectors run along is innermost; where loops inside walk that axis, the buffer is
+    panels as wide as the leaf reads them, one behind the other. ``A.1`` is the second place at which the leaf
     reads ``A``. What lies outside the array is copied as 0: padding and edges are dealt with once.
     Legal for what the nest only reads, at a place that it reads as sums of axes.
     """
@@ -32,11 +33,7 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
         array = nest.array(entry)
         for leaf, operand in readers_of(nest, entry, array):
             loop = copy_place(nest, entry, leaf, operand)
-            order = reading_order(leaf, operand, loop)
-            if not order:
-                raise IllegalRewrite(
-                    f"one element of {entry.name} is read inside {loop.axis.data}",
-                    hint="pack at a loop further out",
-                    span=entry.span,
-                )
-            stage_operand(leaf, operand, loop, nest.memory.packed, order=order)
+            if loop is not None:
+                order = reading_order(leaf, operand, loop)
+                staged = stage_operand(leaf, operand, loop, nest.memory.packed, order=order)
+                split_panels(staged[2], operand, order[-1])
