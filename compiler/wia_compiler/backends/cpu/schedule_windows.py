@@ -1,0 +1,199 @@
+"""Schedules of convolutions on a CPU: lanes along the filters, sums of neighbouring pixels.
+
+::
+
+    schedule conv {                each 32 filters: their weights laid out for vectors, once
+        thread_tile x 8, f 32;       each image: its pixels with their padding, once
+        vectorize f 16;                each row, each 8 pixels of it:
+        reorder f, n, y, x;              8 × 2 vectors of sums in registers
+        pack w at f;                     each c, r, s: 2 vectors of weights times 8 pixels
+        cache x at n;                    the sums are turned: filters are rows of the result
+    }
+
+Pixels are read where they lie, so that a window costs no copy of its elements for each tap; only
+the weights are laid out for vectors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from xdsl.dialects import func
+from xdsl.ir.affine import AffineDimExpr
+
+from wia_compiler.backends.cpu.caches import Caches
+from wia_compiler.backends.cpu.vector_plan import element_bytes
+from wia_compiler.base.schedule import Directive, Entry, directive
+from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.passes.affine import atoms, range_of
+from wia_compiler.passes.emit_index import range_of_value
+from wia_compiler.passes.schedule import Chosen
+from wia_compiler.passes.scheduling.operands import operand_name
+from wia_compiler.passes.tile_rewrites import axis_of, loops_of
+
+_PACK_COST = 1.8
+"""Time to lay out a weight for vectors, beside that to copy a pixel (Zen 4: 0.17 and 0.09 ns)."""
+_FEWEST_PIXELS = 4
+"""Fewer pixels do not pay for laying out the weights that they are multiplied with."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The roles of a convolution's axes.
+
+    ``filters`` are the results for one pixel; ``rows`` (absent where there is one) and ``columns``
+    walk pixels, ``outer`` images and groups. ``pixels`` and ``weights`` are the operands.
+    """
+
+    filters: str
+    rows: str | None
+    columns: str
+    outer: tuple[str, ...]
+    pixels: int
+    weights: int
+
+
+def choose_window(
+    nest: func.FuncOp, leaf: ComputeOp, vector_bytes: int, vector_registers: int, caches: Caches
+) -> Chosen | None:
+    """The directives for a convolution with enough filters to fill vectors; else ``None``."""
+    window = _roles(nest, leaf)
+    if window is None:
+        return None
+    sizes = {axis_of(loop): loop.extent.value.data for loop in loops_of(nest)}
+    lanes = vector_bytes // element_bytes(leaf)
+    filters = sizes[window.filters]
+    if filters < 0.75 * lanes or math.prod(sizes.values()) // filters < _FEWEST_PIXELS:
+        return None
+    vectors = _vectors(filters, lanes)
+    columns, rows = _pixels(sizes, window, vectors, vector_registers)
+    tile = {window.columns: columns, window.filters: vectors * lanes}
+    if window.rows is not None and rows > 1:
+        tile = {window.rows: rows, **tile}
+    directives = [
+        directive("thread_tile", {axis: size for axis, size in tile.items() if size > 1}),
+        directive("vectorize", {window.filters: lanes}),
+        *_copies(nest, leaf, window, sizes, vectors * lanes, caches),
+    ]
+    numbers = {"filters": vectors * lanes, "pixels": columns * rows, "lanes": lanes}
+    reason = "vectors run along the filters: pixels are read where they lie"
+    return Chosen(tuple(directives), reason, numbers)
+
+
+def _roles(nest: func.FuncOp, leaf: ComputeOp) -> Window | None:
+    """Which axis does what; ``None`` for a leaf that is no convolution of pixels with weights."""
+    kept = [axis_of(loop) for loop in loops_of(nest)]
+    if leaf.kind.data != "window" or not set(kept) <= set(leaf.axis_names):
+        return None
+    reads = [_axes_read(leaf, operand) for operand in range(2)]
+    sliding = [axis for axis in kept if _slides(leaf, axis)]
+    for pixels, weights in ((0, 1), (1, 0)):
+        filters = [axis for axis in kept if axis in reads[weights] - reads[pixels]]
+        walked = [axis for axis in kept if axis in reads[pixels] - reads[weights]]
+        places = [axis for axis in walked if axis in sliding] or walked[-1:]
+        if not filters or not places or not set(places) <= set(walked):
+            continue
+        *rest, columns = places
+        rows = rest[-1] if rest else None
+        inner = {filters[-1], columns, rows}
+        outer = tuple(axis for axis in kept if axis not in inner)
+        return Window(filters[-1], rows, columns, outer, pixels, weights)
+    return None
+
+
+def _axes_read(leaf: ComputeOp, operand: int) -> set[str]:
+    """The axes that an operand depends on."""
+    dims = {atom for result in leaf.input_maps[operand].results for atom in atoms(result)}
+    return {leaf.axis_names[dim.position] for dim in dims if isinstance(dim, AffineDimExpr)}
+
+
+def _slides(leaf: ComputeOp, axis: str) -> bool:
+    """Whether an operand's index adds the axis to a folded one, or multiplies it."""
+    own = AffineDimExpr(leaf.axis_names.index(axis))
+    results = [result for each in leaf.input_maps for result in each.results]
+    return any(own in atoms(result) and result != own for result in results)
+
+
+def _vectors(filters: int, lanes: int) -> int:
+    """One vector or two of filters at a time: two, unless that computes more for nothing."""
+    if filters <= lanes:
+        return 1
+    wasted = {count: -filters % (count * lanes) for count in (2, 1)}
+    return 2 if wasted[2] <= wasted[1] + filters // 16 else 1
+
+
+def _pixels(sizes: dict[str, int], window: Window, vectors: int, registers: int) -> tuple[int, int]:
+    """Columns and rows of pixels whose sums registers hold.
+
+    A vector of weights is loaded for all of them, a pixel for all vectors: some eight sums in
+    flight hide the time of a product, more only help where they divide the row evenly.
+    """
+    most = (registers - 4 if registers >= 32 else registers - 3) // vectors
+    usual = min(most, 16 // vectors if registers >= 32 else 12 // vectors)
+    width = sizes[window.columns]
+    if width >= usual // 2 + 1:
+        return _even(width, usual, most), 1
+    height = sizes.get(window.rows, 1) if window.rows is not None else 1
+    return width, _even(height, max(1, usual // width), max(1, most // width))
+
+
+def _even(extent: int, usual: int, most: int) -> int:
+    """The size of parts that cover an extent with the fewest points over, ``usual`` preferred."""
+    if extent <= usual:
+        return extent
+    sizes = range(max(1, usual // 2 + 1), most + 1)
+    return min(sizes, key=lambda size: (-(-extent // size) * size, abs(size - usual), -size))
+
+
+def _copies(
+    nest: func.FuncOp,
+    leaf: ComputeOp,
+    window: Window,
+    sizes: dict[str, int],
+    filters: int,
+    caches: Caches,
+) -> list[Directive]:
+    """The order of the loops, and where weights and pixels are copied.
+
+    Weights are laid out once for each block of filters where those stand outside, pixels once for
+    each image where that does: what is copied again costs less decides.
+    """
+    pixels, weights = (
+        operand_name(nest, leaf, number) for number in (window.pixels, window.weights)
+    )
+    images = math.prod(sizes[axis] for axis in window.outer)
+    blocks = -(-sizes[window.filters] // filters)
+    box = _box(leaf, sizes, window)
+    weight_count = sizes[window.filters] * math.prod(
+        size for size, folded in zip(leaf.sizes, leaf.reductions, strict=True) if folded
+    )
+    again = {
+        "filters outside": (blocks - 1) * images * box,
+        "images outside": (images - 1) * weight_count * _PACK_COST,
+    }
+    outer = list(window.outer)
+    inner = [each for each in (window.rows, window.columns) if each is not None]
+    filters_outside = again["filters outside"] <= again["images outside"] or not outer
+    order = [window.filters, *outer] if filters_outside else [*outer, window.filters]
+    place = order[-1] if filters_outside else outer[-1]
+    directives = [directive("reorder", *order, *inner)] if len(order) + len(inner) > 1 else []
+    return [
+        *directives,
+        directive("pack", Entry(weights, at=window.filters)),
+        directive("cache", Entry(pixels, at=place)),
+    ]
+
+
+def _box(leaf: ComputeOp, sizes: dict[str, int], window: Window) -> int:
+    """Elements of the pixels that one image (or group) reads."""
+    total = 1
+    dims = [
+        (0, (sizes[name] if name in (window.rows, window.columns) else size) - 1)
+        for name, size in zip(leaf.axis_names, leaf.sizes, strict=True)
+    ]
+    symbols = [range_of_value(iv) for iv in leaf.ivs]
+    for result in leaf.input_maps[window.pixels].results:
+        found = range_of(result, dims, [(0, 0) if each is not None else None for each in symbols])
+        total *= found[1] - found[0] + 1 if found is not None else 1
+    return total
