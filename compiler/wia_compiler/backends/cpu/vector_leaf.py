@@ -17,6 +17,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from wia_compiler.backends.cpu.vector_access import Points, TileAccess, located, splat
 from wia_compiler.backends.cpu.vector_plan import Condition, VectorPlan, is_register
+from wia_compiler.dialects.loop_hints import hand_on
 from wia_compiler.dialects.tile import ComputeOp, YieldOp
 from wia_compiler.passes.affine import linear_form
 from wia_compiler.passes.emit_index import INDEX, IndexEmitter
@@ -150,7 +151,7 @@ class _Version:
             return self._step(emitter, folded, tiles, held)
         axis = self.plan.reduce[depth]
         zero, one = emitter.constant(0), emitter.constant(1)
-        size = emitter.constant(self.leaf.sizes[axis])
+        size = self._end(emitter, axis)
         body = Block(arg_types=[zero.type, *(value.type for value in held)])
         body.args[0].name_hint = self.leaf.axis_names[axis]
         inner = emitter.nested(body)
@@ -159,8 +160,20 @@ class _Version:
         )
         body.add_op(located(scf.YieldOp(*results), emitter))
         loop = scf.ForOp(zero, size, one, held, Region(body))
+        hand_on(self.leaf, self.leaf.axis_names[axis], loop)
         emitter.builder.insert(located(loop, emitter))
         return list(loop.results)
+
+    def _end(self, emitter: IndexEmitter, axis: int) -> SSAValue:
+        """Where a folded axis ends: at its size, or where a bound is reached."""
+        end = emitter.constant(self.leaf.sizes[axis])
+        zeros = [emitter.constant(0)] * len(self.leaf.sizes)
+        for folded, bound in self.plan.ends:
+            if folded == axis:
+                first = emitter.affine(bound.expression, zeros, self.plan.context.ivs)
+                room = emitter.subtract(emitter.constant(bound.limit), first)
+                end = emitter.minimum(end, room)
+        return end
 
     def _step(
         self,
@@ -202,6 +215,7 @@ class _Version:
         body.add_op(located(scf.YieldOp(), emitter))
         start, end, step = (emitter.constant(each) for each in (0, size, 1))
         loop = scf.ForOp(start, end, step, [], Region(body))
+        hand_on(self.leaf, self.leaf.axis_names[axis], loop)
         emitter.builder.insert(located(loop, emitter))
 
     def _guarded(self, emitter: IndexEmitter, at: dict[int, SSAValue]) -> None:
