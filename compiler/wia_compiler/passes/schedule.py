@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -42,15 +42,17 @@ def schedule_nests(
     context: PassContext,
     choose: Callable[[FuncOp], Chosen],
     *,
+    finish: Callable[[FuncOp], Sequence[Directive]] | None = None,
     memory: MemoryNames = CPU_MEMORY,
     refused: Mapping[str, str] | None = None,
 ) -> None:
     """Schedule every nest of a module in place.
 
-    A block of the user's takes the place of what ``choose`` gives for a nest; both are applied by
-    the same code. ``refused`` maps names of directives that the target cannot follow to the reason.
-    Each nest leaves a decision with the directives, and one more for each warning. ``CompileError``
-    where a block names no nest, or one of its lines is illegal.
+    A block of the user's takes the place of what ``choose`` gives for a nest and ``finish`` for the
+    nest as that leaves it; both are applied by the same code. ``refused`` maps names of directives
+    that the target cannot follow to the reason. Each nest leaves a decision with the directives,
+    and one more for each warning. ``CompileError`` where a block names no nest, or one of its lines
+    is illegal.
     """
     nests = nests_of(module)
     written = user_schedules(nests, context)
@@ -64,8 +66,12 @@ def schedule_nests(
         name = nest.sym_name.data
         subject = ScheduledNest(nest, context.facts, memory)
         apply_schedule(subject, schedule)
+        if own is None and finish is not None:
+            last = Schedule(context.kernel, tuple(finish(nest)), name)
+            apply_schedule(subject, last)
+            schedule = replace(last, directives=schedule.directives + last.directives)
         numbers = {**chosen.numbers, APPLIED: "; ".join(map(str, schedule.directives))}
-        taken = bool(chosen.directives)
+        taken = bool(schedule.directives)
         context.decisions.append(
             Decision("schedule", name, taken, chosen.reason, numbers, subjects)
         )

@@ -1,6 +1,7 @@
 """The default schedule of a CPU: what its vector registers can hold, in the order caches like.
 
 contractions  ``schedule_contraction.py``: register tiles, or rows streamed past one row of sums
+convolutions  ``schedule_windows.py``: lanes along filters, pixels read where they lie
 columns       folds over an axis that is not the last: rows streamed past one row of results
 rows          what several passes over a row compute with exp and its like is kept in a buffer
 the rest      as it is: LLVM vectorises the innermost loop
@@ -19,9 +20,11 @@ from wia_compiler.backends.cpu.schedule_contraction import (
     choose_contraction,
     rows_at_a_time,
 )
+from wia_compiler.backends.cpu.schedule_threads import parallel_axis
+from wia_compiler.backends.cpu.schedule_windows import choose_window
 from wia_compiler.backends.cpu.vector_plan import element_bytes, runs_along_lanes
 from wia_compiler.base.record import Level
-from wia_compiler.base.schedule import directive
+from wia_compiler.base.schedule import Directive, directive
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.framework import PassContext
@@ -51,7 +54,12 @@ class SchedulePass:
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Schedule every nest of the module in place."""
-        schedule_nests(module, context, self.choose, refused=REFUSED)
+        schedule_nests(module, context, self.choose, finish=self.share, refused=REFUSED)
+
+    def share(self, nest: func.FuncOp) -> tuple[Directive, ...]:
+        """``parallel`` for the loops of a scheduled nest that are worth threads."""
+        parallel = parallel_axis(nest, self.vector_bytes)
+        return () if parallel is None else (parallel,)
 
     def choose(self, nest: func.FuncOp) -> Chosen:
         """The directives that suit a nest, which stays as it is."""
@@ -76,7 +84,10 @@ class SchedulePass:
         keep = (directive("keep", *(["converted"] if in_rows else [])),) if shared else ()
         for leaf in leaves_of(nest):
             if leaf.kind.data in ("contract", "window"):
-                chosen = choose_contraction(nest, leaf, self.vector_bytes, self.vector_registers)
+                registers = (self.vector_bytes, self.vector_registers)
+                chosen = choose_window(nest, leaf, *registers)
+                if chosen is None:
+                    chosen = choose_contraction(nest, leaf, *registers)
                 return replace(chosen, directives=(*keep, *chosen.directives))
             if leaf.kind.data == "reduce" and (columns := self._columns(nest, leaf)) is not None:
                 tiled = _tile_columns(nest, *columns)

@@ -13,7 +13,6 @@ from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from wia_compiler.backends.cpu.host import Host
 from wia_compiler.backends.cpu.parallel_loops import only_loop_in
 from wia_compiler.backends.cpu.vector_plan import element_bytes
 from wia_compiler.base.schedule import Directive, directive
@@ -35,30 +34,31 @@ _EVEN_TURNS = 16
 """From so many iterations on, threads end at about the same time."""
 
 
-def parallel_axis(nest: func.FuncOp, host: Host) -> Directive | None:
+def parallel_axis(nest: func.FuncOp, vector_bytes: int) -> Directive | None:
     """``parallel i.0``: the loops of a scheduled nest that threads should share.
 
-    To be called last, on the nest as its other directives leave it. ``None`` where the nest is too
-    small, or where no loop may be shared. A loop of few turns is named together with the one that
-    it holds and nothing else (``parallel i.0, j.0``): their iterations are shared as one sequence.
+    To be called last, on the nest as its other directives leave it; ``vector_bytes`` is the width
+    of a vector. ``None`` where the nest is too small, or where no loop may be shared. A loop of few
+    turns is named together with the one that it holds and nothing else (``parallel i.0, j.0``):
+    their iterations are shared as one sequence.
     """
-    names = _shared_loops(nest.body.block, host)
+    names = _shared_loops(nest.body.block, vector_bytes)
     return directive("parallel", *dict.fromkeys(names)) if names else None
 
 
-def _shared_loops(block: Block, host: Host) -> list[str]:
+def _shared_loops(block: Block, vector_bytes: int) -> list[str]:
     found: list[str] = []
     for loop in block.ops:
         if not isinstance(loop, ForOp):
             continue
-        if _time_ns(loop, host) < WORTH_NS:
+        if _time_ns(loop, vector_bytes) < WORTH_NS:
             continue
         chain = _chain(loop)
         turns = math.prod(each.trip_count for each in chain)
-        inside = _shared_loops(loop.body.block, host) if turns < _EVEN_TURNS // 4 else []
+        inside = _shared_loops(loop.body.block, vector_bytes) if turns < _EVEN_TURNS // 4 else []
         found += inside or [each.axis.data for each in chain if each.trip_count > 1]
         if not chain:
-            found += _shared_loops(loop.body.block, host)
+            found += _shared_loops(loop.body.block, vector_bytes)
     return found
 
 
@@ -72,16 +72,18 @@ def _chain(loop: ForOp) -> list[ForOp]:
     return [loop, *_chain(inner)]
 
 
-def _time_ns(op: Operation, host: Host) -> float:
+def _time_ns(op: Operation, vector_bytes: int) -> float:
     """What one core needs for an op, with what it holds, roughly."""
     if isinstance(op, ComputeOp):
-        lanes = max(1, host.vector_bytes // element_bytes(op))
-        cost = len(op.inputs) + len(op.outputs) + sum(map(_cost, op.body.block.ops))
+        lanes = max(1, vector_bytes // element_bytes(op))
+        cost = 1  # a register tile: a product and its sum, of values that are at hand
+        if op.kind.data not in ("contract", "window"):
+            cost = len(op.inputs) + len(op.outputs) + sum(map(_cost, op.body.block.ops))
         return math.prod(op.sizes) * cost / lanes / _VECTORS_PER_NS
     if not op.regions:
         return _cost(op) * _POINT_COST / _VECTORS_PER_NS
     blocks = (block for region in op.regions for block in region.blocks)
-    inside = sum(_time_ns(each, host) for block in blocks for each in block.ops)
+    inside = sum(_time_ns(each, vector_bytes) for block in blocks for each in block.ops)
     return inside * _turns(op)
 
 

@@ -136,7 +136,7 @@ def _function(shared: ModuleWriter, op: func.FuncOp, calls: int) -> str:
     if len(results) > 1:
         raise LLVMError(f"@{name} returns {len(results)} values, expected at most one")
     writer.enter(op)
-    if stoppable:
+    if any(each in shared.watched.loops for each in op.walk()):
         begin_asking(writer)
     emit_blocks(writer, op.body, _emit_block)
     if stoppable:
