@@ -64,6 +64,19 @@ def bind(
     ]
 
 
+def in_order(
+    names: Sequence[str], positional: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[Any, ...] | None:
+    """The same arguments by position alone, for parameters of these names.
+
+    ``None`` where that cannot be said (a name that does not exist or is given twice, a gap).
+    """
+    rest = names[len(positional) : len(positional) + len(keywords)]
+    if len(rest) < len(keywords) or not all([name in keywords for name in rest]):
+        return None
+    return (*positional, *[keywords[name] for name in rest])
+
+
 def check_declared(signature: KernelSignature, specs: Sequence[Spec]) -> None:
     """Compare dtypes, ranks and sizes with what the kernel's text declares.
 

@@ -17,10 +17,13 @@ from wia_compiler.base.signature import KernelSignature
 from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
 from wia_compiler.passes.target import ArraySpec, Artifact, Executable, Target
 from wia_compiler.runtime.arguments import Arguments, read_arguments
+from wia_compiler.runtime.binding import in_order
 from wia_compiler.runtime.bound_values import BoundArrays
 from wia_compiler.runtime.built import LoadedKernel
 from wia_compiler.runtime.fast_call import FastCalls, kind_of
 from wia_compiler.runtime.launch import PreparedCall, prepare_call
+from wia_compiler.runtime.native.callable import NativeCallable
+from wia_compiler.runtime.native.learn import plan_of
 from wia_compiler.runtime.session import CacheReport, KernelUnit, Session
 from wia_compiler.runtime.specs import Spec
 
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from wia_compiler.profiler.profile import Profile
 
 
-class Build:
+class Build(NativeCallable):
     """What ``kernel.build`` gives: one specialisation of a kernel for one target.
 
     ``trace`` is the record of how it came about, ``cache`` where it came from, ``inputs`` and
@@ -44,11 +47,13 @@ class Build:
         session: Session,
         options: CompileOptions = DEFAULT_OPTIONS,
     ):
+        super().__init__()
         self._unit = unit
         self._options = options
         self._session = session
         self._loaded = loaded
         self._fast = FastCalls()
+        self._names = tuple(parameter.name for parameter in unit.signature.passed)
         self._bound = BoundArrays(unit.signature, unit.bindings)
         self.cache = cache
 
@@ -193,8 +198,11 @@ class Build:
             out=out,
         )
 
-    def __call__(self, *arrays: Any, out: Any = None, **keywords: Any) -> Any:
-        """Run on arrays of the shapes and dtypes it was built for; gives what the kernel gives."""
+    def _call_in_python(self, *arrays: Any, out: Any = None, **keywords: Any) -> Any:
+        if keywords:
+            ordered = in_order(self._names, arrays, keywords)
+            if ordered is not None:
+                return self(*ordered, out=out) if out is not None else self(*ordered)
         bound = self._bound.read() if self._bound else ()
         kind = kind_of((*arrays, *bound) if bound else arrays, out)
         fast = None if keywords else self._fast.get(kind)
@@ -205,7 +213,9 @@ class Build:
         call = self.prepare(*arrays, out=out, **keywords)
         call.execute()
         if not keywords:
-            self._fast.learn(kind, self, arrays, out, call, bound)
+            plan = plan_of(self, arrays, out, call, self._unit.bindings)
+            if plan is None or not self._learn_plan(plan):
+                self._fast.learn(kind, self, arrays, out, call, bound)
         return call.finish()
 
     def profile(self, *arrays: Any, **keywords: Any) -> Profile:

@@ -19,11 +19,13 @@ from wia_compiler.runtime.arguments import (
     read_arguments,
     read_specs,
 )
-from wia_compiler.runtime.binding import python_signature
+from wia_compiler.runtime.binding import in_order, python_signature
 from wia_compiler.runtime.bound_values import BoundArrays
 from wia_compiler.runtime.build import Build
 from wia_compiler.runtime.fast_call import MAX_KINDS, FastCalls, kind_of
 from wia_compiler.runtime.launch import PreparedCall
+from wia_compiler.runtime.native.callable import NativeCallable
+from wia_compiler.runtime.native.learn import plan_of
 from wia_compiler.runtime.schedules import GivenSchedule, read_schedules
 from wia_compiler.runtime.session import KernelUnit, Session
 from wia_compiler.runtime.specs import Spec
@@ -36,7 +38,7 @@ DEFAULT_TARGET = "cpu"
 IrForm = Literal["mlir", "chapter"]
 
 
-class Kernel:
+class Kernel(NativeCallable):
     """One kernel: ``kernel(A, B)`` compiles once for each kind of arguments, and runs."""
 
     def __init__(
@@ -47,6 +49,7 @@ class Kernel:
         options: CompileOptions | None = None,
     ):
         """``options`` are by default what the text itself says: its ``schedule`` blocks."""
+        super().__init__()
         self._unit = unit
         self._session = session
         self._target_name = target
@@ -55,6 +58,7 @@ class Kernel:
         self._target: Target | None = None
         self._builds: dict[tuple[Spec, ...], Build] = {}
         self._fast = FastCalls()
+        self._names = tuple(parameter.name for parameter in unit.signature.passed)
         # What help() and a notebook's tooltips show.
         self.__name__ = unit.signature.name
         self.__signature__ = python_signature(unit.signature)
@@ -160,14 +164,12 @@ class Kernel:
         known = known_arrays(self.signature, arrays, keywords, self._unit.bindings)
         return kernel._build(specs, known)
 
-    def __call__(self, *arrays: Any, out: Any = None, **keywords: Any) -> Any:
-        """Run on arrays; returns one array, or a tuple where the kernel has several results.
-
-        ``out=`` takes the array (a tuple or mapping for several outputs) to write into; inout
-        parameters are updated in place. Raises ``ArgumentError`` before anything runs.
-        """
+    def _call_in_python(self, *arrays: Any, out: Any = None, **keywords: Any) -> Any:
         if keywords:
-            return self._call(arrays, out, keywords)[0].finish()
+            ordered = in_order(self._names, arrays, keywords)
+            if ordered is None:
+                return self._call(arrays, out, keywords)[0].finish()
+            return self(*ordered, out=out) if out is not None else self(*ordered)
         bound = self._bound.read() if self._bound else ()
         kind = kind_of((*arrays, *bound) if bound else arrays, out)
         fast = self._fast.get(kind)
@@ -176,7 +178,9 @@ class Kernel:
             if result is not None:
                 return result
         call, build = self._call(arrays, out, keywords)
-        self._fast.learn(kind, build, arrays, out, call, bound)
+        plan = plan_of(build, arrays, out, call, self._unit.bindings)
+        if plan is None or not self._learn_plan(plan):
+            self._fast.learn(kind, build, arrays, out, call, bound)
         return call.finish()
 
     def profile(self, *arrays: Any, target: str | None = None, **keywords: Any) -> Profile:

@@ -13,6 +13,7 @@ from wia_compiler.base.errors import ArgumentError
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.passes.target import ArraySpec, Executable
 from wia_compiler.runtime.arrays import as_writable, describe, element_type_of
+from wia_compiler.runtime.native.plans import new_array
 
 Array = NDArray[Any]
 
@@ -60,6 +61,7 @@ def prepare_call(
     """
     given = _given_outputs(signature, outputs, out)
     _refuse_overlap(signature, {**inouts, **given})
+    new = np.empty if getattr(executable, "native", None) is None else new_array
     buffers: list[Array] = []
     results: list[Array] = []
     for spec in outputs:
@@ -67,7 +69,7 @@ def prepare_call(
         if own is not None and _is_direct(own, spec, inputs):
             buffer = own
         else:
-            buffer = np.empty(spec.spec.shape, spec.spec.dtype.numpy)
+            buffer = new(spec.spec.shape, spec.spec.dtype.numpy)
         buffers.append(buffer)
         results.append(inouts.get(spec.name, buffer if own is None else own))
     return PreparedCall(executable, tuple(inputs), tuple(buffers), tuple(results))

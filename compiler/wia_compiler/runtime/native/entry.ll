@@ -442,7 +442,7 @@ no:
 }
 
 ; A new array for an output; large ones in memory of the pool, which they give back by themselves.
-define internal ptr @new_array(ptr %output) {
+define ptr @new_array(ptr %output) {
 entry:
   %dtype_place = getelementptr %Output, ptr %output, i64 0, i32 1
   %dtype = load ptr, ptr %dtype_place

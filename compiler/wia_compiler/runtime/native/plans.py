@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from wia_compiler.base.dtypes import DType
 from wia_compiler.passes.target import ArraySpec, NativeCode
-from wia_compiler.runtime.native.library import BUFFERS
+from wia_compiler.runtime.native.library import BUFFERS, native_library
 
 Array = NDArray[Any]
 
@@ -189,21 +190,15 @@ class Plan:
 
     def _output(self, spec: ArraySpec, inout: int, place: int) -> _Output:
         dtype, shape = spec.spec.dtype.numpy, spec.spec.shape
-        return _Output(
-            inout=inout,
-            dtype=self._address(dtype),
-            axes=len(shape),
-            sizes=self._numbers(shape),
-            bytes=int(np.prod(shape, dtype=np.int64)) * dtype.itemsize,
-            place=place,
-        )
+        self._kept.append(dtype)
+        return _output_record(dtype, shape, self._numbers(shape), inout, place)
 
     def _address(self, kept: object) -> int:
         self._kept.append(kept)
         return id(kept)
 
     def _numbers(self, values: Sequence[int]) -> int:
-        numbers = (ctypes.c_int64 * max(len(values), 1))(*values)
+        numbers = _numbers(values)
         self._kept.append(numbers)
         return ctypes.addressof(numbers)
 
@@ -211,6 +206,30 @@ class Plan:
 def fits_plans(arguments: int, outputs: int) -> bool:
     """Whether a call has few enough arrays for ``entry.ll``: inputs, outputs and a workspace."""
     return arguments + outputs < BUFFERS
+
+
+def new_array(shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """An array with no values yet, as plans make them; large ones in memory that is used again."""
+    library = native_library()
+    if library is None:
+        return np.empty(shape, dtype)
+    sizes = _numbers(shape)
+    record = _output_record(dtype, shape, ctypes.addressof(sizes))
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p)(library.function("new_array"))
+    return make(ctypes.addressof(record))
+
+
+def _output_record(
+    dtype: np.dtype[Any], shape: Sequence[int], sizes: int, inout: int = -1, place: int = 0
+) -> _Output:
+    size_bytes = math.prod(shape) * dtype.itemsize
+    return _Output(
+        inout=inout, dtype=id(dtype), axes=len(shape), sizes=sizes, bytes=size_bytes, place=place
+    )
+
+
+def _numbers(values: Sequence[int]) -> Any:
+    return (ctypes.c_int64 * max(len(values), 1))(*values)
 
 
 def _scalar(dtype: DType) -> _Input:
