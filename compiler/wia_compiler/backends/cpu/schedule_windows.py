@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from xdsl.dialects import func
 from xdsl.ir.affine import AffineDimExpr
 
-from wia_compiler.backends.cpu.caches import Caches
 from wia_compiler.backends.cpu.vector_plan import element_bytes
 from wia_compiler.base.schedule import Directive, Entry, directive
 from wia_compiler.dialects.tile import ComputeOp
@@ -55,7 +54,7 @@ class Window:
 
 
 def choose_window(
-    nest: func.FuncOp, leaf: ComputeOp, vector_bytes: int, vector_registers: int, caches: Caches
+    nest: func.FuncOp, leaf: ComputeOp, vector_bytes: int, vector_registers: int
 ) -> Chosen | None:
     """The directives for a convolution with enough filters to fill vectors; else ``None``."""
     window = _roles(nest, leaf)
@@ -74,7 +73,7 @@ def choose_window(
     directives = [
         directive("thread_tile", {axis: size for axis, size in tile.items() if size > 1}),
         directive("vectorize", {window.filters: lanes}),
-        *_copies(nest, leaf, window, sizes, vectors * lanes, caches),
+        *_copies(nest, leaf, window, sizes, vectors * lanes),
     ]
     numbers = {"filters": vectors * lanes, "pixels": columns * rows, "lanes": lanes}
     reason = "vectors run along the filters: pixels are read where they lie"
@@ -152,7 +151,6 @@ def _copies(
     window: Window,
     sizes: dict[str, int],
     filters: int,
-    caches: Caches,
 ) -> list[Directive]:
     """The order of the loops, and where weights and pixels are copied.
 
