@@ -8,6 +8,7 @@ from io import StringIO
 from xdsl.context import Context
 from xdsl.dialects import builtin, cf, func, math, memref, scf, vector
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.llvm import CallIntrinsicOp
 from xdsl.ir import Block, Operation
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -46,6 +47,7 @@ def context() -> Context:
     for dialect in _DIALECTS:
         made.load_dialect(dialect)
     made.load_op(RemFOp)
+    made.load_op(CallIntrinsicOp)
     made.load_op(PrefetchOp)
     return made
 

@@ -24,14 +24,19 @@ from wia_compiler.backends.cpu.axis_order import walk_memory_last
 from wia_compiler.backends.cpu.checks import lower_checks
 from wia_compiler.backends.cpu.guards import guard_leaf
 from wia_compiler.backends.cpu.hoist import hoist_checks
+from wia_compiler.backends.cpu.lane_plan import plan_lanes
 from wia_compiler.backends.cpu.parallel_loops import (
     give_scratch,
     lower_shared_loops,
     shared_loops,
 )
+from wia_compiler.backends.cpu.turn_plan import plan_turn
 from wia_compiler.backends.cpu.vector_leaf import lower_leaf_to_vectors
+from wia_compiler.backends.cpu.vector_map import lower_map_to_vectors
 from wia_compiler.backends.cpu.vector_plan import plan_vectors
 from wia_compiler.backends.cpu.vector_points import lower_points_to_vectors
+from wia_compiler.backends.cpu.vector_reduce import lower_reduce_to_vectors
+from wia_compiler.backends.cpu.vector_turn import lower_turn
 from wia_compiler.base.record import Decision, Level
 from wia_compiler.dialects import tile
 from wia_compiler.dialects.loop_hints import hints_of, lost_hints, note_hints
@@ -58,9 +63,11 @@ class LowerPass:
 
     What the host allocates becomes a slice of one ``%workspace`` argument, which the caller brings
     (the last argument, absent where nothing is needed); the same holds for large buffers of nests.
+    ``scales_vectors``: the CPU multiplies vectors by powers of two in one instruction.
     """
 
     vector_bytes: int = 32
+    scales_vectors: bool = False
 
     name: ClassVar[str] = "lower"
     level: ClassVar[Level] = "low"
@@ -86,7 +93,7 @@ class LowerPass:
         for function in functions:
             if "wia.host" in function.attributes:
                 _give_workspace(function, scratch)
-        expand_math(module, ExpandOptions())
+        expand_math(module, ExpandOptions(scales_vectors=self.scales_vectors))
 
 
 def workspace_bytes(module: ModuleOp) -> int:
@@ -161,6 +168,10 @@ def _lower_leaf(leaf: tile.ComputeOp, vector_bytes: int) -> list[str]:
     plan = plan_vectors(context, vector_bytes)
     if plan is not None:
         lower_leaf_to_vectors(plan, builder)
+    elif (lanes := plan_lanes(context, vector_bytes)) is not None:
+        (lower_reduce_to_vectors if leaf.folds else lower_map_to_vectors)(lanes, builder)
+    elif (turn := plan_turn(context, vector_bytes)) is not None:
+        lower_turn(turn, builder)
     else:
         lower_leaf_to_loops(context, builder, unroll=_UNROLL)
     lost = lost_hints(leaf)

@@ -46,6 +46,7 @@ class CpuTarget:
             vector_bytes=self.host.vector_bytes,
             kept_row_elements=MOST_SHARED,
             keeps_tiles=True,
+            widens_operands=True,
         )
 
     @property
@@ -68,7 +69,8 @@ class CpuTarget:
         shared_worker().start()  # LLVM loads in its process while the passes run in this one
         host = self.host
         schedule = SchedulePass(host.vector_bytes, host.vector_registers)
-        return (schedule, LowerPass(host.vector_bytes))
+        scales_vectors = host.has("avx512f") and host.has("avx512vl")
+        return (schedule, LowerPass(host.vector_bytes, scales_vectors))
 
     def generate(
         self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]

@@ -24,14 +24,19 @@ def reduce_mean(op: TensorOp, steps: Steps) -> SSAValue:
 
 
 def softmax(op: TensorOp, steps: Steps) -> SSAValue:
-    """exp(x - max) / sum(exp(x - max)): the largest power is 1, so nothing overflows."""
+    """exp(x - max) · 1 / sum(exp(x - max)): the largest power is 1, so nothing overflows.
+
+    The sum is at least 1, so its inverse is rounded once and a row needs one division.
+    """
     spec, axes = op.result_spec, folded_axes(op)
     if not spec.num_elements:
         return _nothing(steps, spec)
     wide = steps.widened(op.arguments[0])
     largest = steps.op("reduce_max", wide, dim=axes, keepdim=True)
     powers = steps.op("exp", steps.op("sub", wide, largest))
-    return steps.cast(steps.op("div", powers, steps.total(powers, axes)), spec.dtype)
+    total = steps.total(powers, axes)
+    inverse = steps.op("div", steps.constant(1, total), total)
+    return steps.cast(steps.op("mul", powers, inverse), spec.dtype)
 
 
 def layer_norm(op: TensorOp, steps: Steps) -> SSAValue:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from xdsl.dialects import arith, math, scf
+from xdsl.dialects import arith, llvm, math, scf
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
@@ -29,11 +29,17 @@ from wia_compiler.dialects.arith_lanes import (
 
 
 class Expansion:
-    """Inserts ops before ``anchor``, with its location, on scalars or vectors of its shape."""
+    """Inserts ops before ``anchor``, with its location, on scalars or vectors of its shape.
 
-    def __init__(self, anchor: Operation, *, block: Block | None = None):
+    ``scales_vectors`` says that the target multiplies vectors by powers of two in one instruction.
+    """
+
+    def __init__(
+        self, anchor: Operation, *, block: Block | None = None, scales_vectors: bool = False
+    ):
         self.anchor = anchor
         self.block = block
+        self.scales_vectors = scales_vectors
         self._constants: dict[tuple[float | int, str, Attribute], Number] = {}
 
     def number(self, value: SSAValue) -> Number:
@@ -61,7 +67,7 @@ class Expansion:
         blocks = Block(), Block()
         results: list[list[Number]] = []
         for block, write in zip(blocks, (then, otherwise), strict=True):
-            inside = Expansion(self.anchor, block=block)
+            inside = self._inside(block)
             results.append(write(inside))
             inside.insert_terminator(scf.YieldOp(*(each.value for each in results[-1])))
         types = [each.type for each in results[0]]
@@ -77,15 +83,19 @@ class Expansion:
     ) -> Number:
         """``scf.while``: ``step`` applied to ``start`` as long as ``condition`` holds."""
         before, after = (Block(arg_types=[start.type]) for _ in range(2))
-        head = Expansion(self.anchor, block=before)
+        head = self._inside(before)
         value = head.number(before.args[0])
         test = condition(head, value)
         head.insert_terminator(scf.ConditionOp(test.value, value.value))
-        body = Expansion(self.anchor, block=after)
+        body = self._inside(after)
         stepped = step(body, body.number(after.args[0]))
         body.insert_terminator(scf.YieldOp(stepped.value))
         op = scf.WhileOp([start.value], [start.type], Region(before), Region(after))
         return Number(self, self.insert(op))
+
+    def _inside(self, block: Block) -> Expansion:
+        """What inserts to a block inside."""
+        return Expansion(self.anchor, block=block, scales_vectors=self.scales_vectors)
 
     def insert_terminator(self, op: Operation) -> None:
         """End the block that this writes to."""
@@ -100,6 +110,20 @@ class Expansion:
             attribute = _attribute(value, type_)
             self._constants[key] = Number(self, self.insert(arith.ConstantOp(attribute, type_)))
         return self._constants[key]
+
+
+_SCALE = {bits: f"llvm.x86.avx512.mask.scalef.ps.{bits}" for bits in (128, 256, 512)}
+"""AVX-512's multiplication by powers of two, by the bits of a vector; ``pd`` for f64."""
+_ROUNDING_OF_THE_THREAD = 4
+
+
+def _bits_of(type_: Attribute) -> int:
+    """Bits of a vector of floats; 0 for a scalar."""
+    if not isinstance(type_, VectorType):
+        return 0
+    vector = cast("VectorType[Attribute]", type_)
+    width = 32 if isinstance(vector.element_type, Float32Type) else 64
+    return width * vector.get_shape()[0] if len(vector.get_shape()) == 1 else 0
 
 
 def element_of(type_: Attribute) -> Attribute:
@@ -278,6 +302,19 @@ class Number:
         """The larger of the two; NaN stays NaN."""
         bound = self._other(limit)
         return bound.compare("ogt", self).select(bound, self)
+
+    def scaled_at_once(self, power: Number) -> Number | None:
+        """This float times ``2^floor(power)``, rounded once; ``None`` where that takes steps."""
+        name = _SCALE.get(_bits_of(self.type)) if self.at.scales_vectors else None
+        if name is None:
+            return None
+        lanes = cast("VectorType[Attribute]", self.type).get_shape()[0]
+        every = self.at.constant(-1, IntegerType(max(8, lanes)))
+        operands = [self.value, power.value, self.value, every.value]
+        if name.endswith("512"):
+            operands.append(self.at.constant(_ROUNDING_OF_THE_THREAD, IntegerType(32)).value)
+        suffix = name.replace("ps", "ps" if self.is_f32 else "pd")
+        return self._op(llvm.CallIntrinsicOp(suffix, operands, [self.type]))
 
     def polynomial(self, coefficients: Sequence[float]) -> Number:
         """``c0 + c1 x + c2 x^2 + …`` by Horner's rule with fused multiply-adds."""

@@ -28,11 +28,13 @@ class ExpandOptions:
     ``branches``: the reduction of very large f32 arguments of sin and cos stands in an ``scf.if``
     (good where one thread may branch alone); without it everything is computed and chosen from,
     so that loops vectorise. (f64 always branches.) ``remainders``: ``arith.remf`` is computed in
-    place too, for targets that have no exact one.
+    place too, for targets that have no exact one. ``scales_vectors``: vectors are multiplied by
+    powers of two with AVX-512's instruction.
     """
 
     branches: bool = False
     remainders: bool = False
+    scales_vectors: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ def expand_math(module: Operation, options: ExpandOptions | None = None) -> None
             continue
         if not isinstance(element_of(op.operands[0].type), Float32Type | Float64Type):
             raise TypeError(f"{op.name} of {op.operands[0].type}: expected f32 or f64")
-        at = Expansion(op)
+        at = Expansion(op, scales_vectors=options.scales_vectors)
         result = _RULES[op.name]([at.number(each) for each in op.operands], options)
         result.value.name_hint = op.results[0].name_hint
         op.results[0].replace_all_uses_with(result.value)

@@ -20,27 +20,27 @@ def exp(x: Number) -> Number:
     Beyond the range it is inf or 0; NaN stays NaN.
     """
     x = x.at_most(89.0).at_least(-104.0) if x.is_f32 else x.at_most(710.0).at_least(-746.0)
-    n, r = _reduced(x)
+    shifted, whole, r = _reduced(x)
     tail = r.polynomial(coefficients.EXP_F32 if x.is_f32 else coefficients.EXP_F64)
     mantissa = (r * r).fma(tail, r) + 1.0
-    return scaled(mantissa, n)
+    return scaled(mantissa, shifted, whole)
 
 
 def exp2(x: Number) -> Number:
     """2^x, in the manner of ``exp``."""
     x = x.at_most(129.0).at_least(-151.0) if x.is_f32 else x.at_most(1025.0).at_least(-1076.0)
-    n, whole = whole_part(x)
+    shifted, whole = whole_part(x)
     r = x - whole
     tail = r.polynomial(coefficients.EXP2_F32 if x.is_f32 else coefficients.EXP2_F64)
-    return scaled(tail.fma(r, 1.0), n)
+    return scaled(tail.fma(r, 1.0), shifted, whole)
 
 
 def expm1(x: Number) -> Number:
     """e^x - 1 without cancellation, for x up to 2^7 (f32) or 2^10 (f64) and not below 0."""
-    n, r = _reduced(x)
+    shifted, _, r = _reduced(x)
     tail = r.polynomial(coefficients.EXP_F32 if x.is_f32 else coefficients.EXP_F64)
     fraction = (r * r).fma(tail, r)
-    scale = power_of_two(n, x.is_f32)
+    scale = power_of_two(shifted.bits(), x.is_f32)
     return fraction.fma(scale, scale - 1.0)
 
 
@@ -57,31 +57,40 @@ def tanh(x: Number) -> Number:
 
 
 def whole_part(x: Number) -> tuple[Number, Number]:
-    """The nearest whole number as an integer (of the float's width) and as a float."""
-    shift, bits = _SHIFT_F32 if x.is_f32 else _SHIFT_F64
+    """The nearest whole number: in the low bits of a float, and as a float."""
+    shift, _ = _SHIFT_F32 if x.is_f32 else _SHIFT_F64
     shifted = x + shift
-    return shifted.bits() - bits, shifted - shift
+    return shifted, shifted - shift
+
+
+def whole_number(shifted: Number) -> Number:
+    """The integer (of the float's width) in the low bits of what ``whole_part`` shifted."""
+    return shifted.bits() - (_SHIFT_F32 if shifted.is_f32 else _SHIFT_F64)[1]
 
 
 def power_of_two(n: Number, is_f32: bool) -> Number:
-    """2^n for an integer n whose power is a normal number."""
+    """2^n for the integer in the low bits of ``n``, whose power is a normal number."""
     bias, mantissa = (127, 23) if is_f32 else (1023, 52)
     return ((n + bias) << mantissa).float_of_bits()
 
 
-def scaled(mantissa: Number, n: Number) -> Number:
-    """``mantissa * 2^n`` where 2^n alone may be out of range."""
+def scaled(mantissa: Number, shifted: Number, whole: Number) -> Number:
+    """``mantissa * 2^n`` where 2^n alone may be out of range; n is what ``whole_part`` gave."""
+    at_once = mantissa.scaled_at_once(whole)
+    if at_once is not None:
+        return at_once
+    n = whole_number(shifted)
     half = n >> 1
     first, second = (power_of_two(each, mantissa.is_f32) for each in (half, n - half))
     return mantissa * first * second
 
 
-def _reduced(x: Number) -> tuple[Number, Number]:
-    """(n, r) with x = n ln 2 + r and |r| <= ln(2) / 2."""
-    shift, bits = _SHIFT_F32 if x.is_f32 else _SHIFT_F64
+def _reduced(x: Number) -> tuple[Number, Number, Number]:
+    """(n in the low bits of a float, n, r) with x = n ln 2 + r and |r| <= ln(2) / 2."""
+    shift, _ = _SHIFT_F32 if x.is_f32 else _SHIFT_F64
     high, low = _LN2_F32 if x.is_f32 else _LN2_F64
     shifted = x.fma(LOG2_E, shift)
     whole = shifted - shift
     r = whole.fma(-high, x)
     r = whole.fma(-low, r)
-    return shifted.bits() - bits, r
+    return shifted, whole, r

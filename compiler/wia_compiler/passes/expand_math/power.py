@@ -31,10 +31,10 @@ def _power_f32(x: Number, y: Number) -> Number:
     # A finite stand-in for y = ±inf keeps 0 * inf, the exponent of 1^inf, at 0.
     exponent = y.to_f64().at_most(1e40).at_least(-1e40) * _at_limits(x, logarithm)
     exponent = exponent.at_most(200.0).at_least(-200.0)
-    n, whole = whole_part(exponent)
+    shifted, whole = whole_part(exponent)
     r = exponent - whole
     tail = r.polynomial(coefficients.EXP2_POW_F32)
-    return (tail.fma(r, 1.0) * power_of_two(n, is_f32=False)).to_f32()
+    return (tail.fma(r, 1.0) * power_of_two(shifted.bits(), is_f32=False)).to_f32()
 
 
 def _power_f64(x: Number, y: Number) -> Number:
@@ -46,13 +46,13 @@ def _power_f64(x: Number, y: Number) -> Number:
     exponent = (y * high).at_most(1100.0).at_least(-1100.0)
     inside = exponent.abs().compare("olt", 1100.0)
     rest = inside.select(y.fma(high, -exponent) + y * low, 0.0)
-    n, whole = whole_part(exponent)
+    shifted, whole = whole_part(exponent)
     r = exponent - whole
     tail = r.polynomial(coefficients.EXP2_F64)
     # 2^(r + rest) = 2^r + rest ln(2) 2^r
     mantissa = tail.fma(r, 1.0)
     slope = mantissa * (rest * math.log(2.0))
-    return scaled(tail.fma(r, slope) + 1.0, n)
+    return scaled(tail.fma(r, slope) + 1.0, shifted, whole)
 
 
 def _log2_in_two(x: Number) -> tuple[Number, Number]:

@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Operation
 
 from wia_compiler.passes.expand_math.builder import Expansion, Number
-from wia_compiler.passes.expand_math.exponential import whole_part
+from wia_compiler.passes.expand_math.exponential import whole_number, whole_part
 
 _TWO_OVER_PI = 0.6366197723675814
 # pi/2 as the sum of three f32 and of three f64, each the nearest to what those before leave.
@@ -116,16 +116,16 @@ def reduced_f64(x: Number, *, branches: bool) -> Reduced:
 
 
 def _by_parts_f32(x: Number) -> Reduced:
-    quadrant, whole = whole_part(x * _TWO_OVER_PI)
+    shifted, whole = whole_part(x * _TWO_OVER_PI)
     r = x
     for part in _HALF_PI_F32:
         r = whole.fma(-part, r)
-    return Reduced(quadrant, r)
+    return Reduced(whole_number(shifted), r)
 
 
 def _by_parts_f64(x: Number) -> list[Number]:
     """The first product cancels exactly; the second, and what it leaves, are kept in two parts."""
-    quadrant, whole = whole_part(x * _TWO_OVER_PI)
+    shifted, whole = whole_part(x * _TWO_OVER_PI)
     first, second, third = _HALF_PI_F64
     rest = whole.fma(-first, x)
     product = whole * second
@@ -134,7 +134,7 @@ def _by_parts_f64(x: Number) -> list[Number]:
     # What the difference lost, whichever of the two is larger (Knuth's sum of two).
     virtual = high - rest
     low = (rest - (high - virtual)) - (product + virtual)
-    return [quadrant, high, whole.fma(-third, low - product_low)]
+    return [whole_number(shifted), high, whole.fma(-third, low - product_low)]
 
 
 def _by_integers_f32(x: Number) -> Reduced:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, cast
 
-from xdsl.dialects import arith
+from xdsl.dialects import arith, llvm
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     FloatAttr,
@@ -242,6 +242,15 @@ def _multiply_wide(writer: Writer, op: arith.MulExtendedBase) -> None:
     writer.assign(op.high, f"trunc {wide} {high} to {type_}")
 
 
+def _intrinsic(writer: Writer, op: llvm.CallIntrinsicOp) -> None:
+    """A function of LLVM by its name; the whitelist says which a machine has."""
+    arguments = [(writer.type(each), writer.values[each]) for each in op.args]
+    if op.ress is None:
+        writer.line(writer.call(op.intrin.data, "void", arguments))
+        return
+    writer.assign(op.ress, writer.call(op.intrin.data, writer.type(op.ress), arguments))
+
+
 SCALARS: dict[str, Handler] = {
     "arith.constant": _constant,
     **dict.fromkeys(_INTEGER, _integer),
@@ -256,6 +265,7 @@ SCALARS: dict[str, Handler] = {
     "arith.select": _select,
     "arith.mului_extended": _multiply_wide,
     "arith.mulsi_extended": _multiply_wide,
+    "llvm.call_intrinsic": _intrinsic,
     "math.absi": _absolute_integer,
     "math.ctlz": _count,
     "math.cttz": _count,

@@ -29,6 +29,7 @@ _X86 = (
     r"wia_(parallel|told_to_stop)",
     r"PyGILState_(Ensure|Release)|PyErr_(Occurred|CheckSignals)",
     rf"llvm\.masked\.(load|store)\.({_FLOATS}|{_INTEGERS})\.p0",
+    r"llvm\.x86\.avx512\.mask\.scalef\.p[sd]\.(128|256|512)",
     r"llvm\.arithmetic\.fence\.(v\d+)?f32",
     r"fmodf?",
     r"mem(cpy|set|move)",
