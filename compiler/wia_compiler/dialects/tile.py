@@ -57,6 +57,8 @@ LeafLevel = Literal["thread", "warp", "block"]
 LeafKind = Literal["map", "reduce", "contract", "window", "copy"]
 ORDERED = "wia.ordered"
 """Unit attribute of a folding leaf from loops over elements: it adds in the order of the text."""
+PRODUCTS = "wia.products"
+"""Unit attribute of a ``reduce`` leaf that is a matrix product of values computed on the way."""
 
 
 @irdl_op_definition
@@ -292,6 +294,11 @@ class ComputeOp(IRDLOperation):
     def is_ordered(self) -> bool:
         """Whether the fold is done in the order of its axes, one rounding for each operation."""
         return ORDERED in self.attributes
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether the leaf adds up products of a contraction, rounded once with the addition."""
+        return self.kind.data in ("contract", "window") or PRODUCTS in self.attributes
 
     def print(self, printer: Printer) -> None:
         names = self.axis_names

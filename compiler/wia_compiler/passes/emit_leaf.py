@@ -218,7 +218,7 @@ def fold_permissions(leaf: ComputeOp) -> dict[Operation, FastMathFlagsAttr]:
     if leaf.kind.data == "reduce" and _folded_points(leaf) == 1:
         return {}
     flags: dict[Operation, FastMathFlagsAttr] = {}
-    contracts = leaf.kind.data in ("contract", "window")
+    contracts = leaf.multiplies
     for output in range(len(leaf.outputs)):
         fold = fold_op(leaf, output)
         if not is_folded_into(leaf, output) or not isinstance(fold, arith.AddfOp | arith.MulfOp):

@@ -22,6 +22,10 @@ class TargetFacts:
     over the row need; longer ones are computed anew in each.
     ``keeps_tiles`` says that one nest may keep tiles of several arrays in near memory over a loop
     and work on them with leaves of its choice (attention); without it such ops are split.
+    ``widens_operands`` says that a matrix product can read narrower numbers than it multiplies, and
+    makes them wider on the way: as it copies a tile, or in registers.
+    ``keeps_order`` says that a fold can be done in the order of the text, one rounding for each
+    operation (loops over elements); a systolic array adds in an order of its own.
     """
 
     name: str
@@ -33,3 +37,5 @@ class TargetFacts:
     kept_row_elements: int = 0
     folds_products: bool = True
     keeps_tiles: bool = False
+    widens_operands: bool = False
+    keeps_order: bool = True

@@ -47,8 +47,9 @@ class VectorPlan:
     """How a leaf is spelled.
 
     ``axis`` runs along the lanes, in ``chunks`` of ``lanes``; ``rows`` are the other parallel axes;
-    ``bounds`` and, for each input, ``padding`` are the conditions that must be tested. Rows of a
-    map are ``unrolled`` where there is one; else loops walk them.
+    ``bounds`` and, for each input, ``padding`` are the conditions that must be tested; ``ends`` are
+    those that end the loop over a folded axis. Rows of a map are ``unrolled`` where there is one;
+    else loops walk them.
     """
 
     context: LeafContext
@@ -59,6 +60,7 @@ class VectorPlan:
     bounds: tuple[Condition, ...]
     padding: tuple[tuple[Condition | None, ...], ...]
     unrolled: bool
+    ends: tuple[tuple[int, Condition], ...] = ()
 
     @property
     def leaf(self) -> ComputeOp:
@@ -105,6 +107,12 @@ def plan_vectors(context: LeafContext, vector_bytes: int) -> VectorPlan | None:
         for expression, limit in zip(leaf.bounds.data.results, leaf.limit_values, strict=True)
         if not context.is_within(expression, limit)
     )
+    ends = tuple(
+        (folded, bound)
+        for bound in bounds
+        if (folded := _ended_axis(leaf, bound.expression)) is not None
+    )
+    bounds = tuple(bound for bound in bounds if bound not in [each for _, each in ends])
     padding = tuple(_padding(context, operand) for operand in range(len(leaf.inputs)))
     tested = [*bounds, *(each for row in padding for each in row if each is not None)]
     if not all(_is_testable(each.expression, axis) for each in tested):
@@ -115,7 +123,7 @@ def plan_vectors(context: LeafContext, vector_bytes: int) -> VectorPlan | None:
     if not leaf.folds and leaf.sizes[axis] // lanes > _MOST_CHUNKS:
         return None
     unrolled = len(wide) == 1
-    return VectorPlan(context, axis, lanes, rows, reduce, bounds, padding, unrolled)
+    return VectorPlan(context, axis, lanes, rows, reduce, bounds, padding, unrolled, ends)
 
 
 def is_register(value: SSAValue) -> bool:
@@ -200,6 +208,17 @@ def _is_limited(leaf: ComputeOp, bound: Condition, axis: int) -> bool:
             if result != bound.expression and rows & atoms(result):
                 return False
     return not is_folded_bound(leaf, rows)
+
+
+def _ended_axis(leaf: ComputeOp, expression: AffineExpr) -> int | None:
+    """The folded axis whose loop a bound ends: it grows by one along that axis, and no other."""
+    form = linear_form(expression)
+    dims = [atom for atom in form.terms if isinstance(atom, AffineDimExpr)]
+    if not form.is_linear or len(dims) != 1 or form.terms[dims[0]] != 1:
+        return None
+    axis = dims[0].position
+    starts_at_zero = form.constant >= 0 and all(factor > 0 for factor in form.terms.values())
+    return axis if leaf.reductions[axis] and starts_at_zero else None
 
 
 def is_folded_bound(leaf: ComputeOp, rows: set[AffineExpr]) -> bool:

@@ -142,7 +142,7 @@ def _feeds_contraction(group: Group, op: TensorOp, facts: TargetFacts) -> Place 
         return _two_contractions(op, contraction)
     times = _reads(contraction) // max(op.result_spec.num_elements, 1)
     numbers: dict[str, int | str] = {"times_computed": times}
-    if times > 1:
+    if times > 1 and not (facts.widens_operands and target == "matmul" and _widens(op)):
         whole = "the rows" if role_of(op) == "rows" else "each element"
         return Refusal(
             f"{whole} of {name} would be computed {times} times, as often as {target} reads them",
@@ -156,6 +156,15 @@ def _feeds_contraction(group: Group, op: TensorOp, facts: TargetFacts) -> Place 
         f"{target} were written as a reduction of products",
         numbers,
     )
+
+
+def _widens(op: TensorOp) -> bool:
+    """Whether an op only makes numbers wider: what it reads moves half the bytes or less."""
+    if op.declaration.name != "cast":
+        return False
+    (narrow,) = (spec_of(value.type).dtype for value in op.arguments)
+    wide = op.result_spec.dtype
+    return narrow.size_bytes < wide.size_bytes and narrow.is_float == wide.is_float
 
 
 def _reads(contraction: TensorOp) -> int:

@@ -118,6 +118,7 @@ def _fold_leaf(nest: AnchoredNest, op: TensorOp, domain: Domain, register: Regis
         [Access(register)],
         body.finish([total]),
         list(dict.fromkeys([op, *reading.ops])),
+        multiplies=kind == "reduce",
     )
 
 

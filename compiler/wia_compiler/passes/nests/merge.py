@@ -140,6 +140,7 @@ def _moved_leaf(
         [(bound.replace_dims_and_symbols(dims, ()), limit) for bound, limit in leaf.bounds],
         leaf.tables,
         leaf.is_ordered,
+        leaf.multiplies,
     )
 
 

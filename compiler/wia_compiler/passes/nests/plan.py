@@ -63,7 +63,8 @@ class LeafPlan:
     """One leaf: ``inner`` are its axes beside the kept ones, ``reduce`` those of them it folds.
 
     Only points with ``0 <= expression < limit`` for every pair of ``bounds`` take part. ``tables``
-    holds the array of each lookup in its body. An ordered leaf stands in the ordered axis's loop,
+    holds the array of each lookup in its body. A ``reduce`` leaf that ``multiplies`` is a matrix
+    product of values computed on the way. An ordered leaf stands in the ordered axis's loop,
     after all leaves that are not.
     """
 
@@ -77,6 +78,7 @@ class LeafPlan:
     bounds: Sequence[tuple[AffineExpr, int]] = ()
     tables: Mapping[LookupOp, View] = field(default_factory=dict[LookupOp, View])
     is_ordered: bool = False
+    multiplies: bool = False
 
 
 @dataclass

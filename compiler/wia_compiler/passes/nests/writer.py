@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from wia_compiler.dialects.location import merge_locations
-from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.dialects.tile import PRODUCTS, ComputeOp, ForOp
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.nests.body import scalar_type
 from wia_compiler.passes.nests.plan import Access, LeafPlan, NestPlan, Positions, Register
@@ -129,7 +129,7 @@ class NestWriter:
         for lookup, table in leaf.tables.items():
             lookup.operands[0] = self.values[table]
         bounds = [each.replace_dims_and_symbols(dims, ()) for each, _ in leaf.bounds]
-        return ComputeOp(
+        made = ComputeOp(
             leaf.kind,
             axes=[(names[axis].name, 1 if axis in walked else names[axis].size) for axis in axes],
             reduce_axes=[names[axis].name for axis in leaf.reduce],
@@ -142,6 +142,9 @@ class NestWriter:
             padded=[access.padded for access in leaf.inputs],
             body=leaf.body,
         )
+        if leaf.multiplies:
+            made.attributes[PRODUCTS] = UnitAttr()
+        return made
 
     def _map(self, access: Access, rank: tuple[int, int], dims: Sequence[AffineExpr]) -> AffineMap:
         if isinstance(access.buffer, Register):

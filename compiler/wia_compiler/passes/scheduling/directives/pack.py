@@ -24,9 +24,10 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
 
     The copy stands inside of ``LOOP`` and outside of all loops within; without one it stands at the
     innermost loop outside of which the tile is used again. Folded axes are outermost in the buffer,
-    the axis that vectors run along is innermost; where loops inside walk that axis, the buffer is
-    panels as wide as the leaf reads them, one behind the other. ``A.1`` is the second place at which the leaf
-    reads ``A``. What lies outside the array is copied as 0: padding and edges are dealt with once.
+    the axis that vectors run along is innermost; where loops inside walk that one, the buffer holds
+    panels as wide as the leaf reads them, one behind the other. ``A.1`` is the second place at
+    which the leaf reads ``A``. What lies outside the array is copied as 0: padding and edges are
+    dealt with once.
     Legal for what the nest only reads, at a place that it reads as sums of axes.
     """
     for entry in directive.entries:
