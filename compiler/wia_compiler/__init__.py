@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from wia_compiler.runtime.program import Program, compile
     from wia_compiler.runtime.python_kernel import Inout, Output, Tensor, kernel
     from wia_compiler.runtime.reference_call import reference
+    from wia_compiler.runtime.schedules import Schedule
     from wia_compiler.runtime.specs import Spec, spec
     from wia_compiler.runtime.targets import targets
 
@@ -44,6 +45,7 @@ _LAZY = {
     "Build": "build",
     "Kernel": "kernel",
     "Program": "program",
+    "Schedule": "schedules",
     "Spec": "specs",
     "cache": "cache",
     "compile": "program",
@@ -70,6 +72,7 @@ __all__ = [
     "OutOfRangeError",
     "Output",
     "Program",
+    "Schedule",
     "Spec",
     "TargetError",
     "Tensor",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from wia_compiler.base.errors import ArgumentError, CompileError, Diagnostic
-from wia_compiler.base.schedule import Schedule
+from wia_compiler.base.schedule import Schedule as Schedule
 from wia_compiler.base.source import Source, Span
 
 GivenSchedule: TypeAlias = "str | Schedule | Sequence[Schedule] | None"

@@ -72,6 +72,7 @@ def _take_points(loop: ForOp, axis: str, size: int) -> None:
         return
     leaves = leaves_of(loop)
     _grow_buffers(loop, axis, leaves, size)
+    _grow_copies(loop, axis, leaves, -extent % size)
     loop.properties["step"] = IntegerAttr(size, i64)
     for leaf in leaves:
         _widen_leaf(leaf, loop, axis, size, ragged=extent % size != 0)
@@ -106,6 +107,21 @@ def _grow_buffers(loop: ForOp, axis: str, leaves: Sequence[ComputeOp], size: int
             shape[dimension] = size
         if dimensions:
             _replace_buffer(op, shape)
+
+
+def _grow_copies(loop: ForOp, axis: str, leaves: Sequence[ComputeOp], more: int) -> None:
+    """Copies from outside the loop get room for the last tile: nothing past their end is used."""
+    for leaf in leaves if more else ():
+        own = AffineExpr.dimension(leaf.axis_names.index(axis))
+        for value, each in zip(leaf.inputs, leaf.input_maps, strict=True):
+            op = value.owner
+            if not isinstance(op, memref.AllocOp) or loop.is_ancestor(op):
+                continue
+            along = [own in atoms(result) for result in each.results]
+            sizes = op.memref.type.get_shape()
+            if any(along):
+                grown = [size + more * moves for size, moves in zip(sizes, along, strict=True)]
+                _replace_buffer(op, grown)
 
 
 def _dimensions_along(buffer: SSAValue, axis: str, leaves: Sequence[ComputeOp]) -> set[int]:
@@ -218,9 +234,19 @@ def tile_leaf(leaf: ComputeOp, axis: str, size: int) -> tuple[ForOp, ComputeOp]:
         map [j = 100] y[i, j] = x[i, j]   →   for %j0 in 100 step 16 @serial
                                                 map [j = 16] y[i, %j0 + j] = x[i, %j0 + j]
                                                   bounds (%j0 + j < 100)
+
+    A ``wia.ordered`` fold is cut along its first folded axis: cut along another, its elements
+    would be added in another order.
     """
     position = leaf.axis_names.index(axis)
     extent = leaf.sizes[position]
+    before = _folded_before(leaf, position)
+    if before is not None and size < extent:
+        raise IllegalRewrite(
+            f"a sum that the text writes out goes over {before} first: cut along {axis!r} it would "
+            "be added in another order",
+            hint=f"cut {before} into single points first: tile {before} 1",
+        )
     if size < 1:
         raise IllegalRewrite(f"a tile of {size} points of axis {axis!r}")
     size = min(size, extent)
@@ -240,6 +266,14 @@ def tile_leaf(leaf: ComputeOp, axis: str, size: int) -> tuple[ForOp, ComputeOp]:
     axes[position] = (axis, size)
     bounds = [(dims[position], extent)] if extent % size else []
     return loop, remap_leaf(leaf, dims, symbols, ivs, axes=axes, bounds=bounds)
+
+
+def _folded_before(leaf: ComputeOp, position: int) -> str | None:
+    """The folded axis before one of an ordered leaf that it walks more slowly."""
+    if not leaf.is_ordered or not leaf.reductions[position]:
+        return None
+    axes = zip(leaf.axis_names[:position], leaf.sizes, leaf.reductions, strict=False)
+    return next((name for name, size, folded in axes if folded and size > 1), None)
 
 
 def tile_leaves(nest: Operation, axis: str, size: int) -> list[ForOp]:

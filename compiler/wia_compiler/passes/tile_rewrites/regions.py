@@ -77,12 +77,18 @@ def _side(leaf: ComputeOp, expression: AffineExpr, inner: list[ForOp]) -> _Side:
     """Split an index into what moves inside of the loop and what stands still there."""
     ivs = list(leaf.ivs)
     walked = {ivs.index(each.induction_variable): each for each in inner if _reads(leaf, each)}
+    axes_inside = {axis_of(each) for each in walked.values()}
     form = linear_form(expression)
     moving, start = AffineExpr.constant(0), AffineExpr.constant(form.constant)
     names: list[str] = []
     for atom, factor in form.terms.items():
         read = atoms(atom)
-        dims = [a.position for a in read if isinstance(a, AffineDimExpr) and _wide(leaf, a)]
+        dims = [
+            a.position
+            for a in read
+            if isinstance(a, AffineDimExpr)
+            and (leaf.sizes[a.position] > 1 or leaf.axis_names[a.position] in axes_inside)
+        ]
         loops = [a.position for a in read if isinstance(a, AffineSymExpr) and a.position in walked]
         term = atom * factor if factor != 1 else atom
         if dims or loops:
@@ -99,10 +105,6 @@ def _side(leaf: ComputeOp, expression: AffineExpr, inner: list[ForOp]) -> _Side:
     first, last = found
     name = "_".join(dict.fromkeys(names))
     return _Side(name, simplify(start + first), last - first + 1, simplify(moving - first))
-
-
-def _wide(leaf: ComputeOp, axis: AffineDimExpr) -> bool:
-    return leaf.sizes[axis.position] > 1
 
 
 def _reads(leaf: ComputeOp, loop: ForOp) -> bool:

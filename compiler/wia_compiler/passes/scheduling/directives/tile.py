@@ -17,7 +17,7 @@ from wia_compiler.passes.tile_rewrites import (
     loops_around,
     set_level,
     split_loop,
-    tile_leaves,
+    tile_leaf,
 )
 from wia_compiler.passes.tile_rewrites.blocked_folds import block_fold
 
@@ -89,16 +89,23 @@ def _cut_loops(nest: ScheduledNest, entry: Entry, axis: str, size: int) -> list[
 
 def _cut_leaves(nest: ScheduledNest, entry: Entry, axis: str, size: int) -> list[ForOp]:
     """Loops over blocks of an axis that leaves walk: around all whole loops for a lone fold."""
-    if not any(_points(leaf, axis) > 1 for leaf in nest.leaves()):
-        raise IllegalRewrite(f"axis {axis!r} is cut into single points already", span=entry.span)
+    points = max((_points(leaf, axis) for leaf in nest.leaves()), default=0)
+    cut = nest.loops(axis)
+    is_cut = any(loop.trip_count > 1 for loop in cut)
+    if is_cut and (points == 1 or size > points):
+        raise IllegalRewrite(
+            f"axis {axis!r} is cut into blocks of {points} already: none within has {size}",
+            hint="write the larger blocks first",
+            span=entry.span,
+        )
     walking = [leaf for leaf in nest.leaves() if axis in leaf.axis_names]
     folds = [leaf for leaf in walking if axis in {name.data for name in leaf.reduce_axes}]
     if len(folds) == 1 and all(leaf in folds or leaf.kind.data == "copy" for leaf in walking):
         (leaf,) = folds
         whole = [loop for loop in loops_around(leaf) if loop not in nest.blocks]
-        if whole and size < _points(leaf, axis):
+        if whole:
             return [block_fold(leaf, axis, size, whole[0], nest.memory.packed)]
-    return tile_leaves(nest.function, axis, size)
+    return [tile_leaf(leaf, axis, size)[0] for leaf in walking if leaf.kind.data != "copy"]
 
 
 def _points(leaf: ComputeOp, axis: str) -> int:
