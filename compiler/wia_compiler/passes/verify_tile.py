@@ -15,8 +15,8 @@ from wia_compiler.dialects.tile_places import LookupOp, PositionsOp
 from wia_compiler.dialects.tile_points import AXIS, SCALAR_DIALECTS, is_point_code
 from wia_compiler.dialects.types import ELEMENT_TYPES
 from wia_compiler.passes.emit_leaf import fold_op, is_folded_into
-from wia_compiler.passes.tile_rewrites import loops_around, scope_of
-from wia_compiler.passes.tile_rewrites.levels import LEVEL_ORDER, PARALLEL_LEVELS
+from wia_compiler.passes.tile_rewrites import scope_of
+from wia_compiler.passes.tile_rewrites.levels import PARALLEL_LEVELS, loop_of_later_level
 from wia_compiler.passes.tile_rewrites.nest import is_folded
 
 HOST_OPS = (
@@ -139,10 +139,8 @@ def _verify_loop(loop: ForOp) -> None:
     """Levels nest in order, and what is folded is not run in parallel."""
     level = loop.level.data
     parent = loop.parent_op()
-    if isinstance(parent, ForOp) and level in PARALLEL_LEVELS:
-        around = max(LEVEL_ORDER[each.level.data] for each in loops_around(loop))
-        if around > LEVEL_ORDER[level]:
-            raise VerifyException(f"loop {loop.axis.data} @{level} stands in one of a later level")
+    if isinstance(parent, ForOp) and loop_of_later_level(loop, level) is not None:
+        raise VerifyException(f"loop {loop.axis.data} @{level} stands in one of a later level")
     if level in PARALLEL_LEVELS and not isinstance(parent, ForOp | func.FuncOp):
         raise VerifyException(f"loop {loop.axis.data} @{level} stands in a {_name_of(parent)}")
     if level in PARALLEL_LEVELS and is_folded(loop):

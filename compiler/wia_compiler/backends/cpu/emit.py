@@ -18,7 +18,7 @@ from wia_compiler.base.record import Stage
 from wia_compiler.base.source import Span
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.llvm.emit import emit_llvm
-from wia_compiler.passes.llvm.options import x86_options
+from wia_compiler.passes.llvm.options import POOL, x86_options
 from wia_compiler.passes.llvm.spans import llvm_line_spans
 from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
 from wia_compiler.passes.target import ArraySpec, Artifact
@@ -75,7 +75,6 @@ def generate_code(
             line_spans=listing.line_spans,
         ),
     )
-    shares = "@wia_parallel(" in emitted.text
     artifact = Artifact(
         target="cpu",
         kernel=context.kernel,
@@ -87,8 +86,7 @@ def generate_code(
             "buffers": len(arguments),
             "workspace_bytes": workspace_bytes(module),
             "checks": checks_of(module, context.kernel, context.source),
-            "interruptible": "@wia.interrupted" in emitted.text or shares,
-            "parallel": shares,
+            "interruptible": "@wia.interrupted" in emitted.text or f"@{POOL}(" in emitted.text,
         },
     )
     return artifact, stages

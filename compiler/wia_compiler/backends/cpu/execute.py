@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from wia_compiler.backends.cpu.elf import OBJECT, check_symbols
+from wia_compiler.backends.cpu.elf import OBJECT, check_symbols, undefined_symbols
 from wia_compiler.backends.cpu.fastcall import fast_caller
 from wia_compiler.backends.cpu.host import this_host
 from wia_compiler.backends.cpu.status import raise_failure
 from wia_compiler.backends.cpu.threads import start_pool
 from wia_compiler.passes.llvm.library import llvm_binding
+from wia_compiler.passes.llvm.options import POOL
 from wia_compiler.passes.target import Artifact, NativeCode
 
 Array = NDArray[Any]
@@ -121,7 +122,7 @@ def load_executable(artifact: Artifact) -> CpuExecutable:
     object_ = artifact.files[OBJECT]
     check_symbols(object_, this_host().triple)
     with _LOADING:
-        if artifact.metadata.get("parallel"):
+        if POOL in undefined_symbols(object_):
             start_pool()
         engine = _engine(llvm)
         engine.add_object_file(llvm.ObjectFileRef.from_data(object_))

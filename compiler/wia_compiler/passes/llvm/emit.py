@@ -37,7 +37,7 @@ from wia_compiler.passes.llvm.interrupts import (
     watched_loops,
 )
 from wia_compiler.passes.llvm.memory import MEMORY, global_text
-from wia_compiler.passes.llvm.options import EmitOptions
+from wia_compiler.passes.llvm.options import POOL, EmitOptions
 from wia_compiler.passes.llvm.parallel import parallel_handler
 from wia_compiler.passes.llvm.scalars import SCALARS
 from wia_compiler.passes.llvm.types import LLVMError, llvm_type, size_bytes
@@ -94,7 +94,7 @@ def emit_llvm(
         parts.append("\n".join(shared.globals))
     parts += functions
     if watched.loops:
-        shares = "wia_parallel" in shared.declarations
+        shares = POOL in shared.declarations
         parts.append(interrupted_text(tells_workers=shares))
         shared.declarations |= DECLARATIONS
         if shares:

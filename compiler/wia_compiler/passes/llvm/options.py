@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+POOL = "wia_parallel"
+"""The function that shares a loop among the threads of a process (see ``parallel``)."""
 NVPTX_REGISTERS: Mapping[str, str] = {
     "gpu.thread_id": "llvm.nvvm.read.ptx.sreg.tid",
     "gpu.block_id": "llvm.nvvm.read.ptx.sreg.ctaid",

@@ -34,6 +34,7 @@ from wia_compiler.passes.llvm.asking import (
     stop_if,
 )
 from wia_compiler.passes.llvm.memory import SCRATCH
+from wia_compiler.passes.llvm.options import POOL
 from wia_compiler.passes.llvm.types import LLVMError, size_bytes
 from wia_compiler.passes.llvm.writer import Handler, Writer, symbol
 
@@ -83,7 +84,7 @@ def parallel_handler(emit_block: Callable[[Writer, Block], None]) -> Handler:
             writer.line(f"store {each.type} {writer.values[each.value]}, ptr {place}")
         told = writer.temporary(
             writer.call(
-                "wia_parallel",
+                POOL,
                 "i1",
                 [("ptr", thread), ("ptr", context), ("i64", str(count)), ("i64", str(scratch))],
             )

@@ -33,8 +33,9 @@ def set_level(loop: ForOp, level: LoopLevel) -> None:
 
     ``for %i0 in 1000 step 128 @serial`` → ``for %i0 in 1000 step 128 @grid``
 
-    Levels nest as grid, block, warp, thread, serial, vector. A loop over an axis that a leaf inside
-    folds runs in order, unless that leaf's level shares it among threads.
+    Levels nest as grid, block, warp, thread, serial, vector; where there is no grid, threads may
+    also begin anew in each turn of a serial loop. A loop over an axis that a leaf inside folds runs
+    in order, unless that leaf's level shares it among threads.
     """
     if level not in get_args(LoopLevel):
         raise IllegalRewrite(f"no loop level {level!r}: there are {', '.join(LEVEL_ORDER)}")
@@ -42,16 +43,24 @@ def set_level(loop: ForOp, level: LoopLevel) -> None:
         raise IllegalRewrite(
             f"{loop.axis.data} walks a folded axis: its iterations add to the same elements"
         )
-    for other in loops_around(loop):
-        if level in PARALLEL_LEVELS and LEVEL_ORDER[other.level.data] > LEVEL_ORDER[level]:
-            raise IllegalRewrite(
-                f"@{level} cannot stand inside {other.axis.data} @{other.level.data}"
-            )
+    other = loop_of_later_level(loop, level)
+    if other is not None:
+        raise IllegalRewrite(f"@{level} cannot stand inside {other.axis.data} @{other.level.data}")
     for other in loops_of(loop):
         inside = other.level.data
         if inside in PARALLEL_LEVELS and LEVEL_ORDER[inside] < LEVEL_ORDER[level]:
             raise IllegalRewrite(f"@{level} cannot hold {other.axis.data} @{inside}")
     loop.properties["level"] = StringAttr(level)
+
+
+def loop_of_later_level(loop: ForOp, level: str) -> ForOp | None:
+    """The loop around one that keeps it from running on a level; ``None`` where none does."""
+    around = loops_around(loop)
+    is_forked = level == "thread" and {each.level.data for each in around} <= {"thread", "serial"}
+    if level not in PARALLEL_LEVELS or is_forked:
+        return None
+    later = (each for each in around if LEVEL_ORDER[each.level.data] > LEVEL_ORDER[level])
+    return next(later, None)
 
 
 def set_leaf_level(leaf: ComputeOp, level: LeafLevel) -> ComputeOp:
