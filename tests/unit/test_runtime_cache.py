@@ -209,10 +209,10 @@ def test_an_unusable_folder_is_reported_once_and_kernels_run(tmp_path, monkeypat
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.ENOSPC, errno.EACCES])
 def test_read_only_and_full_folders(folder, monkeypatch, caplog, number):
-    def fails(descriptor):
+    def fails(path, content):
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(disk_cache.os, "fsync", fails)
+    monkeypatch.setattr(disk_cache.Path, "write_bytes", fails)
     kernel = add_in_new_process(FakeCompiler())
     with caplog.at_level(logging.WARNING, "wia"):
         np.testing.assert_array_equal(kernel(A, A), A * 2)

@@ -3,7 +3,9 @@
 An entry is ``<root>/entries/<digest>/`` with ``manifest.json``, which names every other file with
 its SHA-256. Whatever is missing, truncated or changed makes the whole entry a miss, and the next
 store replaces it. Several processes may read, store and evict the same entries at once: a store
-becomes visible in one rename, and whoever loses a race uses what the winner left.
+becomes visible in one rename, and whoever loses a race uses what the winner left. Nothing is
+forced onto the disk, which would take as long as compiling: what a crash of the machine leaves half
+written is found out by its checksums.
 """
 
 from __future__ import annotations
@@ -160,7 +162,6 @@ class DiskCache:
                 return
             self.remove(folder.name)
             os.rename(staging, folder)
-        _sync_folder(folder.parent)
 
     def _warn(self, what: str, error: OSError) -> None:
         if what not in self._warned:
@@ -223,27 +224,13 @@ def _read_in(folder: int, name: str) -> bytes:
 def _write_entry(staging: Path, digest: str, files: Mapping[str, bytes]) -> int:
     staging.mkdir(parents=True)
     for name, content in files.items():
-        _write_synced(staging / name, content)
+        (staging / name).write_bytes(content)
     checksums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
     manifest = json.dumps(
         {"format": FORMAT, "digest": digest, "files": checksums}, separators=(",", ":")
     ).encode()
-    _write_synced(staging / MANIFEST, manifest)
-    _sync_folder(staging)
+    (staging / MANIFEST).write_bytes(manifest)
     return len(manifest) + sum(len(content) for content in files.values())
-
-
-def _write_synced(path: Path, content: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    # Some file systems cannot sync a folder.
-    with contextlib.suppress(OSError), _opened(path) as descriptor:
-        os.fsync(descriptor)
 
 
 def _children(folder: Path) -> list[Path]:
