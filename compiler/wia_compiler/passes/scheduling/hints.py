@@ -93,7 +93,9 @@ def places_of(nest: ScheduledNest, entry: Entry) -> list[Place]:
     """What an entry's axis or loop is.
 
     ``k.0`` names a loop; the axis of a leaf counts on from the loops around it. A bare ``k`` is the
-    axis as leaves walk it, where that becomes a loop, else the innermost loops of it.
+    axis as leaves walk it, where that becomes a loop, else the innermost loops of it. There is none
+    where the axis has one point, or the nest computes nothing: sizes come with the call, and a
+    schedule is for all of them.
     """
     name = entry.name or ""
     named = [loop for loop in all_loops(nest) if loop_name(loop) == name]
@@ -108,9 +110,12 @@ def places_of(nest: ScheduledNest, entry: Entry) -> list[Place]:
             walked.append(Place(axis, leaf=leaf))
     if walked:
         return walked
-    loops = [loop for loop in all_loops(nest) if loop_name(loop).partition(".")[0] == axis]
+    every = all_loops(nest)
+    loops = [loop for loop in every if loop_name(loop).partition(".")[0] == axis]
     if not dot and loops:
         return [Place(loop_name(each), loop=each) for each in loops if not _holds(each, loops)]
+    if axis in nest.axes() or not (nest.leaves() or every):
+        return []
     nest.loop(entry)  # tells what there is
     raise IllegalRewrite(f"no loop {name!r}", span=entry.span)
 
@@ -121,11 +126,17 @@ def all_loops(nest: ScheduledNest) -> list[Loop]:
 
 
 def loop_name(loop: Loop) -> str:
-    """How a directive names a loop."""
+    """How a directive names a loop: its axis, and how many loops of that axis are around it."""
     if isinstance(loop, ForOp):
         return loop.axis.data
     name = loop.attributes.get(AXIS)
-    return name.data if isinstance(name, StringAttr) else ""
+    axis = name.data if isinstance(name, StringAttr) else "loop"
+    depth, parent = 0, loop.parent_op()
+    while parent is not None:
+        if isinstance(parent, ForOp | scf.ForOp):
+            depth += loop_name(parent).partition(".")[0] == axis
+        parent = parent.parent_op()
+    return f"{axis}.{depth}"
 
 
 def check_count(place: Place, entry: Entry, count: int, what: str) -> None:
@@ -146,7 +157,7 @@ def find_places(
     places = places_of(nest, entry)
     reasons = {place: why_not(place) for place in places}
     fitting = [place for place in places if reasons[place] is None]
-    if not fitting:
+    if places and not fitting:
         raise IllegalRewrite(reasons[places[0]] or "", hint=hint, span=entry.span)
     return fitting
 

@@ -37,7 +37,16 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
         raise IllegalRewrite("one loop and one number are expected", hint=SYNTAX)
     (entry,) = directive.entries
     if entry.name is None:
-        entry = Entry(_innermost_fold(nest, entry), entry.number, entry.span)
+        axis = _innermost_fold(nest)
+        if axis is None:
+            if _may_fold(nest):
+                return
+            raise IllegalRewrite(
+                "the nest folds nothing",
+                hint="accumulators are for sums of many elements",
+                span=entry.span,
+            )
+        entry = Entry(axis, entry.number, entry.span)
     count = number_of(directive, entry, "count")
     hint = "accumulators are for sums, products and extremes that a loop carries"
     for place in find_places(nest, entry, _why_not, hint):
@@ -45,7 +54,7 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
         place.note(accumulators=count)
 
 
-def _innermost_fold(nest: ScheduledNest, entry: Entry) -> str:
+def _innermost_fold(nest: ScheduledNest) -> str | None:
     for leaf in reversed(nest.leaves()):
         sizes = dict(zip(leaf.axis_names, leaf.sizes, strict=True))
         folded = [name.data for name in leaf.reduce_axes if sizes[name.data] > 1]
@@ -54,17 +63,23 @@ def _innermost_fold(nest: ScheduledNest, entry: Entry) -> str:
     for loop in reversed(all_loops(nest)):
         if isinstance(loop, scf.ForOp) and _folds_all(loop):
             return loop_name(loop)
-    raise IllegalRewrite(
-        "the nest folds nothing", hint="accumulators are for sums of many elements", span=entry.span
-    )
+    return None
+
+
+def _may_fold(nest: ScheduledNest) -> bool:
+    """Whether the nest would fold something if its axes were longer."""
+    leaves = nest.leaves()
+    return any(leaf.folds for leaf in leaves) or not (leaves or all_loops(nest))
 
 
 def _why_not(place: Place) -> str | None:
     if place.leaf is not None:
         if place.independent:
             return f"{place.name} is not folded: each of its points has a result of its own"
+        # What a leaf writes beside its sums (a row that is kept) is no matter of their order.
         outputs = range(len(place.leaf.outputs))
-        if not all(is_carried(place.leaf, n) and is_folded_into(place.leaf, n) for n in outputs):
+        folded = [n for n in outputs if is_folded_into(place.leaf, n)]
+        if not folded or not all(is_carried(place.leaf, n) for n in folded):
             return f"a leaf writes an element at each point of {place.name}"
         return None
     if isinstance(place.loop, scf.ForOp) and _folds_all(place.loop):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import scf
+import math
+
+from xdsl.dialects import memref, scf
 from xdsl.ir import Operation, SSAValue
 
 from wia_compiler.base.schedule import Directive
-from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.scf_rewrites.loops import CannotExpand
 from wia_compiler.passes.scf_rewrites.stages import split_stages
-from wia_compiler.passes.scheduling.hints import Place, check_count, find_places
+from wia_compiler.passes.scheduling.hints import LONGEST_TILE, Place, check_count, find_places
 from wia_compiler.passes.scheduling.nest import ScheduledNest, number_of
 from wia_compiler.passes.tile_rewrites import IllegalRewrite
 
@@ -44,20 +46,28 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
 def _why_not(place: Place) -> str | None:
     if place.leaf is not None:
         return _conflict(place.leaf, [place.leaf]) if not place.independent else None
-    if place.independent:
-        return None
     assert place.loop is not None
     leaves = [op for op in place.loop.walk() if isinstance(op, ComputeOp)]
-    if isinstance(place.loop, ForOp) or leaves:
-        return _conflict(place.loop, leaves)
-    try:
-        split_stages(place.loop)
-    except CannotExpand as refusal:
-        return f"{place.name}: {refusal}"
-    return None
+    if not leaves and isinstance(place.loop, scf.ForOp):
+        try:
+            split_stages(place.loop)
+        except CannotExpand as refusal:
+            return f"{place.name}: {refusal}"
+        return None
+    if not any(_loads(op) for op in place.loop.body.block.ops):
+        return f"the body of {place.name} loads nothing by itself, but in the loops inside it"
+    return None if place.independent else _conflict(place.loop, leaves)
 
 
-def _conflict(where: ComputeOp | ForOp | scf.ForOp, leaves: list[ComputeOp]) -> str | None:
+def _loads(op: Operation) -> bool:
+    """Whether an op of a loop's body loads, and not in a loop of its own, or fills a buffer."""
+    if isinstance(op, ComputeOp):
+        points = math.prod(op.sizes)
+        return bool(op.inputs) and (op.kind.data == "copy" or points <= LONGEST_TILE)
+    return isinstance(op, memref.LoadOp)
+
+
+def _conflict(where: Operation, leaves: list[ComputeOp]) -> str | None:
     """What leaves both read and write in main memory, so that a load ahead may be too early."""
     written: set[SSAValue] = {value for leaf in leaves for value in leaf.outputs}
     read = {value for leaf in leaves for value in leaf.inputs if value in written}
@@ -68,5 +78,5 @@ def _conflict(where: ComputeOp | ForOp | scf.ForOp, leaves: list[ComputeOp]) -> 
     return f"iterations write to {names}, which later ones read: a load ahead might come too early"
 
 
-def _is_made_in(value: SSAValue, where: ComputeOp | ForOp | scf.ForOp) -> bool:
+def _is_made_in(value: SSAValue, where: Operation) -> bool:
     return isinstance(value.owner, Operation) and where.is_ancestor(value.owner)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from xdsl.dialects import memref, scf
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineSymExpr
 
 from wia_compiler.base.schedule import Directive, Entry
@@ -11,6 +14,7 @@ from wia_compiler.dialects.loop_hints import Prefetch
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.affine import atoms
 from wia_compiler.passes.emit_index import constant_of
+from wia_compiler.passes.llvm.types import num_elements
 from wia_compiler.passes.scheduling.hints import Place, all_loops, loop_name, places_of
 from wia_compiler.passes.scheduling.nest import ScheduledNest, number_of
 from wia_compiler.passes.tile_rewrites import IllegalRewrite, loops_around
@@ -29,7 +33,8 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
 
     The loop is the innermost one along which the array is walked, or the one named: ``prefetch A 1
     at i.0`` fetches the next row while one is worked on. The last entry may name the cache that
-    lines are brought to, L1 if none does. A prefetch changes no value: it is legal everywhere.
+    lines are brought to, L1 if none does. An array that is only written is fetched to be written.
+    A prefetch changes no value: it is legal everywhere.
     """
     level = 1
     entries = list(directive.entries)
@@ -54,26 +59,29 @@ def _places(nest: ScheduledNest, entry: Entry, array: SSAValue) -> list[Place]:
         return places_of(nest, Entry(entry.at, None, entry.span))
     found: dict[Place, None] = {}
     for leaf in nest.leaves():
-        if array in leaf.inputs:
-            found.setdefault(_along_leaf(leaf, array, entry))
+        if array in (*leaf.inputs, *leaf.outputs) and (place := _along_leaf(leaf, array)):
+            found.setdefault(place)
     for loop in all_loops(nest):
         loads = [
-            op for op in loop.body.block.ops if isinstance(op, memref.LoadOp) and op.memref is array
+            op
+            for op in loop.body.block.ops
+            if isinstance(op, memref.LoadOp | memref.StoreOp) and op.memref is array
         ]
         if loads and (around := _walking(loads[0])) is not None:
             found.setdefault(Place(loop_name(around), loop=around))
-    if not found:
+    if not found and num_elements(cast("MemRefType[Attribute]", array.type)) > 1:
         raise IllegalRewrite(
-            f"the nest does not read {entry.name} in a loop",
-            hint="an array that is only written needs no prefetch",
+            f"no loop walks {entry.name}",
+            hint="name the loop: prefetch ARRAY 1 at LOOP",
             span=entry.span,
         )
     return list(found)
 
 
-def _along_leaf(leaf: ComputeOp, array: SSAValue, entry: Entry) -> Place:
+def _along_leaf(leaf: ComputeOp, array: SSAValue) -> Place | None:
     """The last axis of a leaf along which it walks an array, else the innermost such loop."""
-    each = leaf.input_maps[list(leaf.inputs).index(array)]
+    operands = [*leaf.inputs, *leaf.outputs]
+    each = leaf.maps.data[operands.index(array)].data
     read = {atom for result in each.results for atom in atoms(result)}
     order = [n for n, fold in enumerate(leaf.reductions) if not fold]
     order += [n for n, fold in enumerate(leaf.reductions) if fold]
@@ -84,12 +92,13 @@ def _along_leaf(leaf: ComputeOp, array: SSAValue, entry: Entry) -> Place:
     for loop in reversed(loops_around(leaf)):
         if loop.induction_variable in moving:
             return Place(loop.axis.data, loop=loop)
-    raise IllegalRewrite(f"no loop walks {entry.name}: its place does not change", span=entry.span)
+    return None
 
 
 def _walking(op: Operation) -> ForOp | scf.ForOp | None:
-    """The innermost loop around a load whose variable its indices are computed from."""
-    pending, read = list(op.operands[1:]), set[SSAValue]()
+    """The innermost loop around an access whose variable its indices are computed from."""
+    assert isinstance(op, memref.LoadOp | memref.StoreOp)
+    pending, read = list[SSAValue](op.indices), set[SSAValue]()
     while pending:
         value = pending.pop()
         if value not in read:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from xdsl.dialects import scf
 
 from wia_compiler.base.schedule import Directive
-from wia_compiler.dialects.tile import ComputeOp, ForOp
-from wia_compiler.passes.scheduling.hints import Place, check_count, find_places, loop_name
+from wia_compiler.dialects.tile import ForOp
+from wia_compiler.passes.scheduling.hints import Place, check_count, find_places
 from wia_compiler.passes.scheduling.nest import ScheduledNest, number_of
 from wia_compiler.passes.tile_rewrites import IllegalRewrite
 from wia_compiler.passes.tile_rewrites.races import why_not_shared
@@ -24,8 +24,8 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
             s += A[%i, %k] * B[%k]               b = B[%k]
                                                  s += A[%i, %k] * b    t += A[%i + 1, %k] * b
 
-    What is read in all of them is read once. Legal where the loop's iterations are independent:
-    not for a folded axis, nor for a loop that runs in order.
+    What is read in all of them is read once; a loop without loops inside is unrolled. Legal where
+    the loop's iterations are independent: not for a folded axis, nor for a loop that runs in order.
     """
     if not directive.entries:
         raise IllegalRewrite("no loop is named", hint=SYNTAX)
@@ -41,16 +41,13 @@ def _why_not(place: Place) -> str | None:
     if place.leaf is not None:
         if not place.independent:
             return f"{place.name} is folded: its iterations add to the same elements"
-        inner = [
-            size for size, fold in zip(place.leaf.sizes, place.leaf.reductions, strict=True) if fold
-        ]
-        return None if any(size > 1 for size in inner) else f"no loop runs inside {place.name}"
+        return None
     assert place.loop is not None
     if isinstance(place.loop, ForOp) and (reason := why_not_shared(place.loop)) is not None:
         return reason
     if not place.independent:
         return _order_reason(place)
-    return None if _holds_loop(place.loop) else f"no loop runs inside {place.name}"
+    return None
 
 
 def _order_reason(place: Place) -> str:
@@ -58,14 +55,4 @@ def _order_reason(place: Place) -> str:
     carried = [each.name_hint or "a value" for each in place.loop.body.block.args[1:]]
     if carried:
         return f"{place.name} carries {', '.join(carried)} from one iteration to the next"
-    return f"iterations of {loop_name(place.loop)} may touch the same element: they run in order"
-
-
-def _holds_loop(loop: ForOp | scf.ForOp) -> bool:
-    """Whether a loop, or the points of a leaf, run inside a loop."""
-    for op in loop.body.walk():
-        if isinstance(op, ForOp | scf.ForOp | scf.WhileOp):
-            return True
-        if isinstance(op, ComputeOp) and any(size > 1 for size in op.sizes):
-            return True
-    return False
+    return f"iterations of {place.name} may touch the same element: they run in order"
