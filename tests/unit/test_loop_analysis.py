@@ -228,7 +228,7 @@ def test_decisions_say_why() -> None:
     assert told["loop k"] == (False, "carries sum from one iteration to the next")
     assert reasons(build, "start") == {"zeros for C": (False, "every element is written")}
     loops = build.stage("loops").text
-    assert loops.count("tile.for") == 2 and 'wia.axis = "k"' in loops
+    assert loops.count("tile.for") == 2 and "k = 5 reduce" in loops and "wia.ordered" in loops
     assert build.flops == 2 * 4 * 5 * 6
 
 

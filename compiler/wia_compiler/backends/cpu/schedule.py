@@ -21,6 +21,7 @@ from wia_compiler.backends.cpu.schedule_contraction import (
     rows_at_a_time,
 )
 from wia_compiler.backends.cpu.schedule_text import choose_text_tiles, walks_tiles
+from wia_compiler.backends.cpu.schedule_text import choose_text_tiles, walks_tiles
 from wia_compiler.backends.cpu.schedule_threads import parallel_axis
 from wia_compiler.backends.cpu.schedule_windows import choose_window
 from wia_compiler.backends.cpu.vector_plan import element_bytes, runs_along_lanes
@@ -74,6 +75,8 @@ class SchedulePass:
             return Chosen(reason="written in tiles that registers and caches hold")
         if holds_point_code(nest):
             return Chosen(reason="its loops run as they are written: it holds more than leaves")
+        if walks_tiles(nest):
+            return choose_text_tiles(nest, self.vector_bytes, self.vector_registers)
         if walks_tiles(nest):
             return choose_text_tiles(nest, self.vector_bytes, self.vector_registers)
         if any(is_folded(loop) for loop in loops_of(nest)):

@@ -179,9 +179,10 @@ class Leaf:
 def _multiply_adds(leaf: ComputeOp) -> dict[Operation, Operation]:
     """Sums of a contraction that alone take a product of the body: one ``fma`` each.
 
-    The numerics contract lets a contraction add a product without rounding in between.
+    The numerics contract lets a contraction add a product without rounding in between, but where
+    a text writes the sum out.
     """
-    if leaf.kind.data not in ("contract", "window"):
+    if leaf.kind.data not in ("contract", "window") or leaf.is_ordered:
         return {}
     found: dict[Operation, Operation] = {}
     for number in range(len(leaf.outputs)):

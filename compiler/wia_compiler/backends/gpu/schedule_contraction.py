@@ -20,6 +20,7 @@ from wia_compiler.passes.tile_rewrites import (
     drop_bounds,
     leaves_of,
     loops_around,
+    scope_of,
     set_leaf_level,
     stage_operand,
     tile_reduction,
@@ -55,8 +56,10 @@ def schedule_contraction(nest: FuncOp) -> Choice:
     """Choose by the axes: tiles where both operands are reused, else a thread or warp a result."""
     (leaf,) = [each for each in leaves_of(nest) if each.kind.data in ("contract", "window")]
     sides = _sides(nest, leaf)
-    if sides is not None:
+    if sides is not None and _may_stage(leaf, sides):
         return _tiled(nest, leaf, sides)
+    if leaf.is_ordered:
+        return _direct(nest, leaf)
     if not kept_loops(nest):
         return _block_per_result(nest)
     results = prod(loop.extent.value.data for loop in kept_loops(nest))
@@ -64,6 +67,13 @@ def schedule_contraction(nest: FuncOp) -> Choice:
     if leaf.kind.data == "contract" and (few or _folds_along_memory(leaf)):
         return _warp_per_result(nest)
     return _direct(nest, leaf)
+
+
+def _may_stage(leaf: ComputeOp, sides: _Sides) -> bool:
+    """Whether the fold may go on over zeros past its end: not a sum in the order of a text."""
+    length = leaf.sizes[leaf.axis_names.index(sides.fold)]
+    in_registers = scope_of(leaf.outputs[0]) == "register"
+    return not leaf.is_ordered or (in_registers and length % min(FOLD_STEP, length) == 0)
 
 
 def _sides(nest: FuncOp, leaf: ComputeOp) -> _Sides | None:

@@ -45,7 +45,7 @@ def schedule_rows(nest: FuncOp, architecture: Architecture) -> Choice:
     numbers = {"rows": rows, "row": length}
     runs_on = any(is_folded(loop) for loop in loops_of(nest))
     shareable = not runs_on and all(
-        identity_of(leaf, number) is not None
+        identity_of(leaf, number) is not None and not leaf.is_ordered
         for leaf in folds
         for number in range(len(leaf.outputs))
     )

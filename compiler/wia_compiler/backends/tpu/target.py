@@ -65,6 +65,7 @@ class TpuTarget:
             launch_cost_bytes=fill_cycles * machine.hbm_bytes_per_cycle,
             vector_bytes=4 * machine.columns,
             folds_products=False,
+            keeps_order=False,
         )
 
     @property

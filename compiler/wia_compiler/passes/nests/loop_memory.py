@@ -15,6 +15,7 @@ from wia_compiler.dialects.wia.ops import FusedOp, TensorOp
 from wia_compiler.passes.loops.full_write import writes_all
 from wia_compiler.passes.nests.loop_nest import LoopNest
 from wia_compiler.passes.nests.views import View
+from wia_compiler.passes.points.parts import raised_parts
 
 if TYPE_CHECKING:
     from wia_compiler.passes.nests.host import HostLowering
@@ -76,10 +77,15 @@ def lower_loop_nest(host: HostLowering, op: NestOp, name: str) -> None:
         host.context.options.debug,
     )
     function = nest.function(name)
-    callee = host.nests.add(function, [host.context.id_of(op)])
     host.context.decisions += nest.decisions
-    arguments = [host.cast(each, op.location) for each in nest.memory()]
-    host.add(func.CallOp(callee, arguments, []), op.location)
+    memory = nest.memory()
+    parts = [(function, list(range(len(memory))))]
+    if not host.context.options.debug:
+        parts = raised_parts(function, nest.axis_names, host.context)
+    for part, positions in parts:
+        callee = host.nests.add(part, [host.context.id_of(op)])
+        arguments = [host.cast(memory[position], op.location) for position in positions]
+        host.add(func.CallOp(callee, arguments, []), op.location)
     for result, target in zip(op.outputs, targets, strict=True):
         host.arrays[result] = target
 

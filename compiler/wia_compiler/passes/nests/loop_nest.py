@@ -39,6 +39,7 @@ class LoopNest:
     ``arrays`` are the memory of each operand that is read (``numbers`` of one that is a number),
     ``targets`` the memory of each result; an array that the nest changes is its target. ``checks``
     numbers the checks of the module, ``debug`` checks every access, ``id_of`` is the context's.
+    ``axis_names`` has the name in the text of each axis of the function, once that is made.
     """
 
     op: NestOp
@@ -49,6 +50,7 @@ class LoopNest:
     id_of: Callable[[object], str]
     debug: bool = False
     decisions: list[Decision] = field(default_factory=list[Decision])
+    axis_names: dict[str, str] = field(default_factory=dict[str, str])
 
     def memory(self) -> list[View]:
         """The arguments of the function: what is read, then what is written."""
@@ -166,6 +168,7 @@ class _Writer:
         names = itertools.chain((name,), (f"{name}{number}" for number in itertools.count(2)))
         unique = next(each for each in names if each not in self.axes)
         self.axes.append(unique)
+        self.nest.axis_names[unique] = name
         return unique
 
     def _for(self, op: ForOp) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from xdsl.dialects import arith, memref, scf
-from xdsl.dialects.builtin import MemRefType, StringAttr
+from xdsl.dialects.builtin import MemRefType, StringAttr, UnitAttr
 from xdsl.ir import Operation, Region, SSAValue
 
 from wia_compiler.base.dtypes import DTYPES
@@ -124,5 +124,6 @@ class PointAccess:
             self._fill(buffer, shape, value, [*at, block.args[0]])
             self._add(scf.YieldOp())
         zero, one, end = (self.body.index(each) for each in (0, 1, shape[len(at)]))
-        loop = scf.ForOp(zero, end, one, [], Region(block))
-        self._add(axis_loop(loop, self.axis("fill")))
+        loop = axis_loop(scf.ForOp(zero, end, one, [], Region(block)), self.axis("fill"))
+        loop.attributes["wia.independent"] = UnitAttr()
+        self._add(loop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xdsl.dialects import arith
 from xdsl.ir import Operation, SSAValue
+from xdsl.ir.affine import AffineExpr
 
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.emit_leaf import fold_op
@@ -20,7 +21,8 @@ def tile_reduction(leaf: ComputeOp, axis: str, size: int) -> tuple[ForOp, Comput
                                                   contract [k = 16 reduce] a[i, %k0 + k]
                                                     bounds (%k0 + k < 100)
 
-    Partial sums are formed in the order of the loop, which the numerics contract leaves open.
+    Partial sums are formed in the order of the loop, which the numerics contract leaves open, and
+    which is that of the text for a ``wia.ordered`` leaf.
     """
     if axis not in {name.data for name in leaf.reduce_axes}:
         folded = ", ".join(name.data for name in leaf.reduce_axes)
@@ -46,7 +48,8 @@ def drop_bounds(leaf: ComputeOp) -> ComputeOp:
         contract … bounds (%i0 + i < 1000, %k0 + k < 100)   →   contract …
 
     Only for a product that is added up, both of whose operands are buffers that were staged (what
-    lies past an edge was copied as 0), into a buffer whose extra points nobody writes out.
+    lies past an edge was copied as 0), into a buffer whose extra points nobody writes out. A
+    ``wia.ordered`` sum takes no zeros that the text does not add: -0 + 0 is 0.
     """
     products = [
         fold
@@ -59,7 +62,14 @@ def drop_bounds(leaf: ComputeOp) -> ComputeOp:
         raise IllegalRewrite(
             "the leaf folds into main memory, past whose edge nothing may be written"
         )
+    if leaf.is_ordered and any(_is_of_fold(leaf, each) for each in leaf.bounds.data.results):
+        raise IllegalRewrite("a sum that the text writes out takes no zeros past its end")
     for value in leaf.inputs:
         if scope_of(value) == "" or not _is_staged(value):
             raise IllegalRewrite("the leaf reads what was not staged, and so not 0 past the edge")
     return replace_leaf(leaf, bounds=())
+
+
+def _is_of_fold(leaf: ComputeOp, expression: AffineExpr) -> bool:
+    """Whether a bound is about a folded axis."""
+    return any(leaf.reductions[axis] for axis in expression.used_dims())
