@@ -42,7 +42,7 @@ def insert_prefetches(loop: scf.ForOp, wanted: Prefetch) -> int:
     slices = {op: _slice(_indices(op), variable) for op in accesses}
     moving = [op for op, ops in slices.items() if ops is not None]
     if not moving:
-        raise CannotExpand(f"where it accesses {wanted.array} does not depend on it alone")
+        raise CannotExpand(f"the place in {wanted.array} does not depend on it, or on data too")
     writes = all(isinstance(op, STORES) for op in accesses)
     first = loop.body.block.first_op
     assert first is not None
