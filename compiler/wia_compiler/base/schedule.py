@@ -114,13 +114,16 @@ def schedule_text(kernel: str, decisions: Sequence[Decision]) -> str:
         if APPLIED not in each.numbers:
             blocks.append(comment.rstrip())
             continue
-        subject = kernel if len(nests) == 1 else f"{kernel}.{each.candidate}"
+        applied = str(each.numbers[APPLIED])
+        # A nest that another was fused into was not the only one.
+        is_only = len(nests) == 1 and "fuse_at" not in applied
+        subject = kernel if is_only else f"{kernel}.{each.candidate}"
         told = [
             f"    # {other.reason}"
             for other in decisions
             if other.kind == "warning" and other.candidate == each.candidate
         ]
-        lines = [f"    {line};" for line in str(each.numbers[APPLIED]).split("; ") if line]
+        lines = [f"    {line};" for line in applied.split("; ") if line]
         body = "\n".join([*told, *lines])
         blocks.append(
             f"{comment}schedule {subject} {{\n{body}\n}}"

@@ -56,8 +56,11 @@ def schedule_nests(
     """
     nests = nests_of(module)
     written = user_schedules(nests, context)
-    for nest in nests:
+    for nest in _fusing_first(nests, written):
         own = written.get(nest.sym_name.data)
+        if nest.parent is None:
+            _refuse_absorbed(nest, own)
+            continue
         chosen = Chosen(own.directives, "as the schedule says") if own else choose(nest)
         schedule = own or Schedule(context.kernel, chosen.directives, nest.sym_name.data)
         if own is not None and refused:
@@ -77,6 +80,32 @@ def schedule_nests(
         )
         for warning in subject.warnings:
             context.decisions.append(Decision("warning", name, True, warning, {}, subjects))
+
+
+def _fusing_first(nests: Sequence[FuncOp], written: Mapping[str, Schedule]) -> Sequence[FuncOp]:
+    """Nests that take others into them come first: those are then still as they were written."""
+    fusing = {
+        name
+        for name, each in written.items()
+        if any(line.name == "fuse_at" for line in each.directives)
+    }
+    return sorted(nests, key=lambda nest: nest.sym_name.data not in fusing)
+
+
+def _refuse_absorbed(nest: FuncOp, own: Schedule | None) -> None:
+    """A nest that another computes inside of itself has no schedule of its own."""
+    if own is None:
+        return
+    raise CompileError(
+        [
+            Diagnostic(
+                f"{nest.sym_name.data} is computed inside of another nest by fuse_at",
+                own.span if own.source is not None else None,
+                "write its lines after fuse_at, with the array's name before its axes: x_i",
+                own.source,
+            )
+        ]
+    )
 
 
 def user_schedules(nests: Sequence[FuncOp], context: PassContext) -> dict[str, Schedule]:

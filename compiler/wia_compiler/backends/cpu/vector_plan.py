@@ -102,6 +102,8 @@ def plan_vectors(context: LeafContext, vector_bytes: int) -> VectorPlan | None:
         return None
     if not all(_reads(each, axis) for each in leaf.output_maps):
         return None
+    if not all(_holds_tiles(context, v, m) for v, m in zip(operands, maps, strict=True)):
+        return None
     bounds = tuple(
         Condition(expression, limit)
         for expression, limit in zip(leaf.bounds.data.results, leaf.limit_values, strict=True)
@@ -129,6 +131,14 @@ def plan_vectors(context: LeafContext, vector_bytes: int) -> VectorPlan | None:
 def is_register(value: SSAValue) -> bool:
     """Whether a buffer is the nest's own (registers, a panel): it holds whole tiles."""
     return scope_of(cast("MemRefType[Attribute]", value.type)) in ("register", PANEL)
+
+
+def _holds_tiles(context: LeafContext, value: SSAValue, each: AffineMap) -> bool:
+    """Whether a buffer of the nest has room for every point of the leaf, those past edges too."""
+    shape = cast("MemRefType[Attribute]", value.type).get_shape()
+    return not is_register(value) or all(
+        context.is_within(result, size) for result, size in zip(each.results, shape, strict=True)
+    )
 
 
 def runs_along_lanes(leaf: ComputeOp, axis: str) -> tuple[bool, ...] | None:

@@ -110,14 +110,15 @@ def _grow_buffers(loop: ForOp, axis: str, leaves: Sequence[ComputeOp], size: int
 
 
 def _grow_copies(loop: ForOp, axis: str, leaves: Sequence[ComputeOp], more: int) -> None:
-    """Copies from outside the loop get room for the last tile: nothing past their end is used."""
+    """Buffers from outside the loop get room for the last tile; nothing past their end is used."""
     for leaf in leaves if more else ():
         own = AffineExpr.dimension(leaf.axis_names.index(axis))
-        for value, each in zip(leaf.inputs, leaf.input_maps, strict=True):
+        operands = (*leaf.inputs, *leaf.outputs)
+        for value, each in zip(operands, leaf.maps, strict=True):
             op = value.owner
             if not isinstance(op, memref.AllocOp) or loop.is_ancestor(op):
                 continue
-            along = [own in atoms(result) for result in each.results]
+            along = [own in atoms(result) for result in each.data.results]
             sizes = op.memref.type.get_shape()
             if any(along):
                 grown = [size + more * moves for size, moves in zip(sizes, along, strict=True)]

@@ -23,7 +23,7 @@ from wia_compiler.passes.tile_rewrites.nest import (
 
 
 @dataclass(frozen=True)
-class _Side:
+class Side:
     """One dimension of a region: where it starts in the array, its size, and a leaf's index in it.
 
     ``start`` reads the variables of loops around the copy alone.
@@ -57,8 +57,7 @@ def stage_region(
     if loop not in around:
         raise IllegalRewrite(f"{loop.axis.data} is not around the leaf")
     inner = around[around.index(loop) + 1 :]
-    sides = [_side(leaf, each, inner) for each in leaf.input_maps[operand].results]
-    sides = _with_names(sides)
+    sides = _with_names(region_of(leaf, operand, loop))
     buffer = _allocate(leaf, operand, sides, scope)
     copy, *margins = _copies(leaf, operand, sides, inner, buffer)
     block = loop.body.block
@@ -73,7 +72,14 @@ def stage_region(
     return buffer, copy, replace_leaf(leaf, inputs=inputs, maps=maps, padded=padded)
 
 
-def _side(leaf: ComputeOp, expression: AffineExpr, inner: list[ForOp]) -> _Side:
+def region_of(leaf: ComputeOp, operand: int, loop: ForOp) -> list[Side]:
+    """The box of an array that a leaf reads in one iteration of a loop around it."""
+    around = loops_around(leaf)
+    inner = around[around.index(loop) + 1 :]
+    return [_side(leaf, each, inner) for each in leaf.input_maps[operand].results]
+
+
+def _side(leaf: ComputeOp, expression: AffineExpr, inner: list[ForOp]) -> Side:
     """Split an index into what moves inside of the loop and what stands still there."""
     ivs = list(leaf.ivs)
     walked = {ivs.index(each.induction_variable): each for each in inner if _reads(leaf, each)}
@@ -104,28 +110,28 @@ def _side(leaf: ComputeOp, expression: AffineExpr, inner: list[ForOp]) -> _Side:
         raise IllegalRewrite("what the leaf reads there is no box of the array")
     first, last = found
     name = "_".join(dict.fromkeys(names))
-    return _Side(name, simplify(start + first), last - first + 1, simplify(moving - first))
+    return Side(name, simplify(start + first), last - first + 1, simplify(moving - first))
 
 
 def _reads(leaf: ComputeOp, loop: ForOp) -> bool:
     return loop.induction_variable in list(leaf.ivs)
 
 
-def _with_names(sides: list[_Side]) -> list[_Side]:
+def _with_names(sides: list[Side]) -> list[Side]:
     """Every side of more than one element with a name of its own."""
     taken: list[str] = []
-    made: list[_Side] = []
+    made: list[Side] = []
     for side in sides:
         name, again = side.name or "e", 0
         while name in taken:
             again += 1
             name = f"{side.name or 'e'}{again}"
         taken.append(name)
-        made.append(_Side(name, side.start, side.size, side.index))
+        made.append(Side(name, side.start, side.size, side.index))
     return made
 
 
-def _allocate(leaf: ComputeOp, operand: int, sides: list[_Side], scope: str) -> memref.AllocOp:
+def _allocate(leaf: ComputeOp, operand: int, sides: list[Side], scope: str) -> memref.AllocOp:
     source = leaf.inputs[operand]
     element = cast("MemRefType[Attribute]", source.type).element_type
     type_ = MemRefType(element, [side.size for side in sides], memory_space=StringAttr(scope))
@@ -138,7 +144,7 @@ def _allocate(leaf: ComputeOp, operand: int, sides: list[_Side], scope: str) -> 
 def _copies(
     leaf: ComputeOp,
     operand: int,
-    sides: list[_Side],
+    sides: list[Side],
     inner: list[ForOp],
     buffer: memref.AllocOp,
 ) -> list[ComputeOp]:
@@ -181,7 +187,7 @@ def _copies(
 
 def _leaf_over(
     box: list[tuple[int, int]],
-    sides: list[_Side],
+    sides: list[Side],
     ivs: list[SSAValue],
     buffer: memref.AllocOp,
     source: SSAValue | None = None,
