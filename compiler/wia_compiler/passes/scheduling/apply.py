@@ -18,6 +18,8 @@ def apply_schedule(nest: ScheduledNest, schedule: Schedule) -> None:
     Raises ``CompileError`` at the line of a directive that is unknown or would change results; the
     nest is then left half scheduled, and is of no more use.
     """
+    if not nest.leaves() and not holds_point_code(nest.function):
+        return  # arrays without elements: every schedule is one of nothing
     for each in schedule.directives:
         try:
             apply_directive(nest, each)
@@ -33,9 +35,25 @@ def apply_directive(nest: ScheduledNest, directive: Directive) -> None:
     """Apply one directive; ``IllegalRewrite`` says why it cannot be."""
     on_points = holds_point_code(nest.function)
     module = find_directive(directive.name, on_points=on_points)
+    if on_points and module is find_directive(directive.name):
+        _refuse_points(nest, directive)
     meant = _of_several_points(nest, directive)
     if meant is not None:
         module.apply(nest, meant)
+
+
+def _refuse_points(nest: ScheduledNest, directive: Directive) -> None:
+    """Refuse to cut a loop that holds more than leaves: its other ops would not follow."""
+    if directive.name not in ("tile", "thread_tile", "vectorize"):
+        return
+    for entry in directive.entries:
+        for loop in nest.loops((entry.name or "").partition(".")[0]):
+            if holds_point_code(loop):
+                raise IllegalRewrite(
+                    f"{loop.axis.data} holds a branch, or a number that iterations carry",
+                    hint="unroll, pipeline and prefetch work on every loop",
+                    span=entry.span,
+                )
 
 
 def _of_several_points(nest: ScheduledNest, directive: Directive) -> Directive | None:
