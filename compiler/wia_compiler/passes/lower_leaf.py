@@ -163,7 +163,8 @@ class _Walk:
         end = self._end(emitter, axis, points)
         body = Block(arg_types=[INDEX, *(value.type for value in held)])
         body.args[0].name_hint = self.context.leaf.axis_names[axis]
-        for output, argument in zip(self.carried, body.args[1:], strict=True):
+        # Nothing is held yet in the loops over kept axes.
+        for output, argument in zip(self.carried if held else (), body.args[1:], strict=True):
             argument.name_hint = self.context.leaf.outputs[output].name_hint
         at = _with(points, axis, body.args[0])
         results = self._guarded(emitter.nested(body), level, at, list(body.args[1:]))
