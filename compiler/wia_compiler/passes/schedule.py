@@ -12,10 +12,13 @@ from xdsl.dialects.func import FuncOp
 from wia_compiler.base.errors import CompileError, Diagnostic
 from wia_compiler.base.record import Decision
 from wia_compiler.base.schedule import APPLIED, Directive, Schedule
+from wia_compiler.dialects.tile import YieldOp
+from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.nests.writer import NEST
 from wia_compiler.passes.scheduling.apply import apply_schedule
 from wia_compiler.passes.scheduling.nest import CPU_MEMORY, MemoryNames, ScheduledNest
+from wia_compiler.passes.tile_rewrites import leaves_of
 
 Numbers = Mapping[str, float | int | str]
 
@@ -112,13 +115,16 @@ def user_schedules(nests: Sequence[FuncOp], context: PassContext) -> dict[str, S
     """The user's blocks by the names of the nests that they are for.
 
     ``CompileError`` where a block names a nest that there is not, or the kernel alone where it has
-    several.
+    several. Nests that only fill or copy an array (the zeros that an output begins as) do not count
+    beside one that computes.
     """
     names = [nest.sym_name.data for nest in nests]
+    alone = [nest.sym_name.data for nest in nests if _computes(nest)]
+    alone = alone if len(alone) == 1 else names
     found: dict[str, Schedule] = {}
     faults: list[Diagnostic] = []
     for schedule in context.options.schedules:
-        name = names[0] if schedule.nest is None and len(names) == 1 else schedule.nest
+        name = alone[0] if schedule.nest is None and len(alone) == 1 else schedule.nest
         fault = _fault(schedule, name, names, found)
         if fault is not None:
             faults.append(fault)
@@ -127,6 +133,14 @@ def user_schedules(nests: Sequence[FuncOp], context: PassContext) -> dict[str, S
     if faults:
         raise CompileError(faults)
     return found
+
+
+def _computes(nest: FuncOp) -> bool:
+    """Whether a nest does more than fill an array with a number, or copy one."""
+    return holds_point_code(nest) or any(
+        leaf.folds or any(op.operands and not isinstance(op, YieldOp) for op in leaf.body.walk())
+        for leaf in leaves_of(nest)
+    )
 
 
 def _fault(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import scf
-
 from wia_compiler.base.schedule import Directive
 from wia_compiler.dialects.tile import ForOp
+from wia_compiler.passes.points.dependence import why_in_order
 from wia_compiler.passes.scheduling.hints import Place, check_count, find_places
 from wia_compiler.passes.scheduling.nest import ScheduledNest, number_of
 from wia_compiler.passes.tile_rewrites import IllegalRewrite
@@ -46,13 +45,5 @@ def _why_not(place: Place) -> str | None:
     if isinstance(place.loop, ForOp) and (reason := why_not_shared(place.loop)) is not None:
         return reason
     if not place.independent:
-        return _order_reason(place)
+        return why_in_order(place.loop) or f"{place.name} runs in order"
     return None
-
-
-def _order_reason(place: Place) -> str:
-    assert isinstance(place.loop, scf.ForOp)
-    carried = [each.name_hint or "a value" for each in place.loop.body.block.args[1:]]
-    if carried:
-        return f"{place.name} carries {', '.join(carried)} from one iteration to the next"
-    return f"iterations of {place.name} may touch the same element: they run in order"
