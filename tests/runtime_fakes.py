@@ -80,6 +80,7 @@ class FakeCompiler:
 
     calls: list[str] = field(default_factory=list)
     options: list[CompileOptions] = field(default_factory=list)
+    records: list[bool] = field(default_factory=list)
     delay_s: float = 0.0
 
     def __call__(
@@ -90,9 +91,11 @@ class FakeCompiler:
         target: Target,
         *,
         options: CompileOptions,
+        record: bool = True,
     ) -> FakeCompiled:
         self.calls.append(kernel)
         self.options.append(options)
+        self.records.append(record)
         time.sleep(self.delay_s)
         signature = program.kernels[kernel]
         zeros = [np.zeros(a.spec.shape, a.spec.dtype.numpy) for a in arguments]

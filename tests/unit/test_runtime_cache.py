@@ -53,6 +53,24 @@ def test_miss_then_memory_then_disk(folder):
     np.testing.assert_array_equal(later(A, A), A * 2)
 
 
+def test_the_record_is_kept_once_someone_has_looked(folder):
+    compiler = FakeCompiler()
+    first = add_in_new_process(compiler).build(A, A)
+    assert "trace.json" not in {path.name for path in entry_files(folder)}
+    unseen = add_in_new_process(compiler).build(A, A)
+    assert unseen.cache.hit == "disk" and compiler.records == [False]
+    assert unseen.trace == first.trace and compiler.records == [False, True]
+    assert "trace.json" in {path.name for path in entry_files(folder)}
+    later = add_in_new_process(compiler).build(A, A)
+    assert later.trace == first.trace and compiler.records == [False, True]
+
+
+def test_a_record_whose_kernel_is_gone_is_not_kept(folder):
+    build = add_in_new_process(FakeCompiler()).build(A, A)
+    Cache(fake_session).clear()
+    assert build.trace.kernel == "add" and entry_files(folder) == []
+
+
 def test_a_cell_run_again_finds_its_kernel_in_memory(folder):
     session = fake_session()
     fake_program(PROGRAM, session).add.build(A, A)
@@ -113,13 +131,14 @@ def damaged(content: bytes, position: int) -> bytes:
 @pytest.mark.parametrize("name", ["manifest.json", "compiled.json", "trace.json", "kernel.wia"])
 def test_flipped_bytes_are_noticed_and_healed(folder, name):
     compiler = FakeCompiler()
-    add_in_new_process(compiler).build(A, A)
+    assert add_in_new_process(compiler).build(A, A).trace.kernel == "add"
     (path,) = (p for p in entry_files(folder) if p.name == name)
     whole = path.read_bytes()
     for position in range(0, len(whole), max(1, len(whole) // 12)):
         path.write_bytes(damaged(whole, position))
         build = add_in_new_process(compiler).build(A, A)
         assert build.cache.hit == "miss", f"byte {position} of {name} was trusted"
+        assert build.trace.kernel == "add"
         np.testing.assert_array_equal(build(A, A), A * 2)
         assert add_in_new_process(compiler).build(A, A).cache.hit == "disk", "not healed"
 
@@ -128,7 +147,7 @@ def test_flipped_bytes_are_noticed_and_healed(folder, name):
 @pytest.mark.parametrize("keep", [0, 1, -1, None], ids=["empty", "one byte", "one less", "gone"])
 def test_truncated_and_missing_files_are_noticed_and_healed(folder, name, keep):
     compiler = FakeCompiler()
-    add_in_new_process(compiler).build(A, A)
+    assert add_in_new_process(compiler).build(A, A).trace.kernel == "add"
     (path,) = (p for p in entry_files(folder) if p.name == name)
     if keep is None:
         path.unlink()

@@ -15,7 +15,6 @@ def preview(kernel: Kernel) -> Trace:
     from wia_compiler.passes.framework import PassContext
     from wia_compiler.passes.inline import Inline
     from wia_compiler.passes.recorder import Recorder
-    from wia_compiler.passes.recording.source_stage import source_stage
 
     unit, signature, target = kernel.unit, kernel.signature, kernel.target
     module = unit.program.module.clone()
@@ -26,8 +25,7 @@ def preview(kernel: Kernel) -> Trace:
             function.detach()
             function.erase()
     recorder = Recorder(module, PassContext(signature.source, kernel.name, target.facts))
-    recorder.stages.append(source_stage(signature))
-    recorder.note("import", "high")
+    recorder.begin(signature)
     recorder.run(Inline())
     source = signature.source
     return Trace(

@@ -5,8 +5,9 @@ A stage's name is the name of its dump, of its cache entry and of its label in t
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -35,7 +36,6 @@ from wia_compiler.passes.kernel_function import entry_of, functions_of, kernel_f
 from wia_compiler.passes.lower_to_nests import LowerToNestsPass
 from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
 from wia_compiler.passes.recorder import Recorder
-from wia_compiler.passes.recording.source_stage import source_stage
 from wia_compiler.passes.target import ArraySpec, Artifact, Target
 
 if TYPE_CHECKING:
@@ -101,14 +101,20 @@ class Compiled:
     ``flops`` counts the operations of the kernel's ops by their declarations, once each, also those
     of a branch that may not run or of a loop that runs often (a ``count`` decision says so);
     ``bytes`` what must move at least: inputs that are used read once, outputs written once.
+    ``read_trace`` gives the record.
     """
 
     artifact: Artifact
-    trace: Trace
+    read_trace: Callable[[], Trace]
     inputs: tuple[ArraySpec, ...]
     outputs: tuple[ArraySpec, ...]
     flops: int
     bytes: int
+
+    @functools.cached_property
+    def trace(self) -> Trace:
+        """The record of the compilation."""
+        return self.read_trace()
 
 
 def compile_kernel(
@@ -118,8 +124,13 @@ def compile_kernel(
     target: Target,
     *,
     options: CompileOptions = DEFAULT_OPTIONS,
+    record: bool = True,
 ) -> Compiled:
     """Compile one kernel of a program for ``arguments``, its inputs in order.
+
+    Writing down what every step leaves takes as long as the steps. Without ``record`` that is put
+    off until someone asks for the record: then the steps are taken once more, and lead to the same
+    stages, as lowering is deterministic. ``options.verify`` always records.
 
     Raises ``CompileError`` where the arguments do not fit the program, ``TargetError`` where the
     target cannot make code, with ``options.verify`` ``VerificationError`` where a pass changed the
@@ -128,9 +139,9 @@ def compile_kernel(
     signature = imported.kernels[kernel]
     module = needed_functions(imported.module, kernel)
     context = PassContext(signature.source, kernel, target.facts, options=options)
-    recorder = Recorder(module, context, Settings.read().verify)
-    recorder.stages.append(source_stage(signature))
-    recorder.note("import", "high")
+    records = record or options.verify
+    recorder = Recorder(module, context, Settings.read().verify, records=records)
+    recorder.begin(signature)
     _run(recorder, high_passes(arguments)[:2])
     flops = flops_of(kernel_function(module, kernel))
     outputs = _outputs(module, kernel, signature)
@@ -147,15 +158,20 @@ def compile_kernel(
     artifact, stages = target.generate(module, context, [*arguments, *outputs])
     if recorder.check is not None:
         stages = _checked_code(recorder.check, artifact, target, stages)
-    trace = Trace(
-        kernel,
-        _signature_text(kernel, arguments),
-        target.name,
-        signature.source.text,
-        (*recorder.stages, *stages),
-        signature.source.name,
-    )
-    return Compiled(artifact, trace, tuple(arguments), outputs, flops, size_bytes)
+
+    def read_trace() -> Trace:
+        if not records:
+            return compile_kernel(imported, kernel, arguments, target, options=options).trace
+        return Trace(
+            kernel,
+            _signature_text(kernel, arguments),
+            target.name,
+            signature.source.text,
+            (*recorder.stages, *stages),
+            signature.source.name,
+        )
+
+    return Compiled(artifact, read_trace, tuple(arguments), outputs, flops, size_bytes)
 
 
 def specialized(imported: Imported, kernel: str, arguments: Sequence[ArraySpec]) -> ModuleOp:

@@ -13,10 +13,12 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from wia_compiler.base.record import Decision, Level, OpRow, Stage
+from wia_compiler.base.signature import KernelSignature
 from wia_compiler.dialects.text import LinePrinter
 from wia_compiler.passes.framework import Pass, PassContext
 from wia_compiler.passes.recording.provenance import OpsBefore
 from wia_compiler.passes.recording.rows import TypeTexts, count_ops, line_spans, op_table
+from wia_compiler.passes.recording.source_stage import source_stage
 from wia_compiler.passes.verifier import verify_high_level
 from wia_compiler.passes.verify_tile import verify_tile
 
@@ -31,7 +33,8 @@ class Recorder:
     """The stages of one compilation so far; ``module`` is rewritten in place by ``run``.
 
     ``verify_always`` verifies the IR after every pass; otherwise where ``run`` is told to.
-    ``check`` runs what each pass leaves, once it is there.
+    ``check`` runs what each pass leaves, once it is there. Without ``records`` there are no stages:
+    passes are run, and that is all.
     """
 
     module: ModuleOp
@@ -39,11 +42,18 @@ class Recorder:
     verify_always: bool = False
     stages: list[Stage] = field(default_factory=list[Stage])
     check: StageCheck | None = None
+    records: bool = True
 
     def __post_init__(self) -> None:
         self._before = OpsBefore()
         self._fingerprint: _Fingerprint = ()
         self._types = TypeTexts()
+
+    def begin(self, signature: KernelSignature) -> None:
+        """Record the kernel's own text and what was imported from it."""
+        if self.records:
+            self.stages.append(source_stage(signature))
+            self.note("import", "high")
 
     def note(self, name: str, level: Level, time_ns: int = 0) -> Stage:
         """Record the module as it stands, as the stage ``name``."""
@@ -55,11 +65,10 @@ class Recorder:
             stage = self._changed(last, name, level, time_ns)
         self._fingerprint = fingerprint
         self.stages.append(stage)
-        self.context.decisions.clear()
-        self.context.copied_tokens.clear()
+        self._clear()
         return stage
 
-    def run(self, step: Pass, *, verify: bool = False) -> Stage:
+    def run(self, step: Pass, *, verify: bool = False) -> None:
         """Run a pass and record what it left; only the pass itself is timed.
 
         An error of the pass carries the name of the stage in its notes.
@@ -71,11 +80,18 @@ class Recorder:
             error.add_note(f"in stage {step.name!r} of kernel {self.context.kernel!r}")
             raise
         time_ns = time.perf_counter_ns() - started
-        if verify or self.verify_always:
+        if self.verify_always or (verify and self.records):
             self._verify(step.name, step.level)
+        if not self.records:
+            self._clear()
+            return
         if self.check is not None:
             self.context.decisions += self.check.after(step.name, step.level, self.module)
-        return self.note(step.name, step.level, time_ns)
+        self.note(step.name, step.level, time_ns)
+
+    def _clear(self) -> None:
+        self.context.decisions.clear()
+        self.context.copied_tokens.clear()
 
     def _verify(self, name: str, level: Level) -> None:
         try:

@@ -24,7 +24,7 @@ class BuiltKernel:
 
     ``compile_time_ns`` is what the compilation took when it happened, ``size_bytes`` the
     compulsory traffic: inputs read once, outputs written once. ``read_trace`` gives the record,
-    which is large and seldom wanted, so that it is parsed only when someone looks.
+    which is large and seldom wanted, so that it is made or parsed only when someone looks.
     """
 
     key: CacheKey
@@ -64,7 +64,10 @@ class LoadedKernel:
 
 
 def encode(built: BuiltKernel) -> dict[str, bytes]:
-    """The files of a cache entry: ``compiled.json``, ``trace.json`` and those of the artifact."""
+    """The files of a new cache entry: ``compiled.json`` and those of the artifact.
+
+    ``trace.json`` comes to them when someone has looked at the record.
+    """
     artifact = built.artifact
     compiled = {
         "key": json.loads(built.key.canonical_json),
@@ -83,12 +86,16 @@ def encode(built: BuiltKernel) -> dict[str, bytes]:
     return {
         **artifact.files,
         COMPILED: json.dumps(compiled, ensure_ascii=False, separators=(",", ":")).encode(),
-        TRACE: built.read_trace().to_json().encode(),
     }
 
 
-def decode(key: CacheKey, files: Mapping[str, bytes]) -> BuiltKernel | None:
-    """What ``encode`` wrote; ``None`` where the entry belongs to another key."""
+def decode(
+    key: CacheKey, files: Mapping[str, bytes], make_trace: Callable[[], Trace]
+) -> BuiltKernel | None:
+    """What ``encode`` wrote; ``None`` where the entry belongs to another key.
+
+    ``make_trace`` makes the record where the entry has none.
+    """
     compiled: dict[str, Any] = json.loads(files[COMPILED])
     if compiled["key"] != json.loads(key.canonical_json):
         return None
@@ -100,7 +107,11 @@ def decode(key: CacheKey, files: Mapping[str, bytes]) -> BuiltKernel | None:
         resources=compiled["resources"],
         metadata=compiled["metadata"],
     )
-    trace_bytes = files[TRACE]
+    record = files.get(TRACE)
+
+    def read_trace() -> Trace:
+        return make_trace() if record is None else Trace.from_json(record.decode())
+
     return BuiltKernel(
         key=key,
         artifact=artifact,
@@ -109,7 +120,7 @@ def decode(key: CacheKey, files: Mapping[str, bytes]) -> BuiltKernel | None:
         flops=compiled["flops"],
         size_bytes=compiled["size_bytes"],
         compile_time_ns=compiled["compile_time_ns"],
-        read_trace=lambda: Trace.from_json(trace_bytes.decode()),
+        read_trace=read_trace,
     )
 
 

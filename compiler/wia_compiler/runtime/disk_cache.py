@@ -103,6 +103,25 @@ class DiskCache:
             self.evict()
         return True
 
+    def extend(self, digest: str, name: str, content: bytes) -> bool:
+        """Add a file to an entry that lies there; whether it has it now.
+
+        Readers see the entry without the file or with it. Of an entry that is gone nothing is kept.
+        """
+        unique = uuid.uuid4().hex[:8]
+        try:
+            with _opened(self._folder(digest)) as folder:
+                manifest: dict[str, Any] = json.loads(_read_in(folder, MANIFEST))
+                manifest["files"][name] = hashlib.sha256(content).hexdigest()
+                text = json.dumps(manifest, separators=(",", ":")).encode()
+                for file, data in ((name, content), (MANIFEST, text)):
+                    _write_in(folder, f"{file}-{unique}", data)
+                    os.rename(f"{file}-{unique}", file, src_dir_fd=folder, dst_dir_fd=folder)
+        except (OSError, ValueError, KeyError):
+            return False
+        self._size_bytes += len(content)
+        return True
+
     def entries(self) -> list[EntryInfo]:
         """Every entry, most recently used first; those that vanish meanwhile are left out."""
         found: list[EntryInfo] = []
@@ -219,6 +238,12 @@ def _checked_files(digest: str, folder: int) -> dict[str, bytes] | None:
 def _read_in(folder: int, name: str) -> bytes:
     with open(os.open(name, os.O_RDONLY, dir_fd=folder), "rb") as file:
         return file.read()
+
+
+def _write_in(folder: int, name: str, content: bytes) -> None:
+    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
+    with open(descriptor, "wb") as file:
+        file.write(content)
 
 
 def _write_entry(staging: Path, digest: str, files: Mapping[str, bytes]) -> int:

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from wia_compiler.base.errors import WiaError
+from wia_compiler.base.record import Trace
 from wia_compiler.base.schedule import Schedule
 from wia_compiler.base.settings import Settings
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
 from wia_compiler.passes.target import ArraySpec, Target
 from wia_compiler.runtime.bound_values import BoundNumber
-from wia_compiler.runtime.built import BuiltKernel, LoadedKernel, decode, encode
+from wia_compiler.runtime.built import TRACE, BuiltKernel, LoadedKernel, decode, encode
 from wia_compiler.runtime.cache_key import ArgumentKey, CacheKey, KernelText, versions
 from wia_compiler.runtime.disk_cache import DiskCache
 
@@ -43,8 +44,9 @@ class CompileFunction(Protocol):
         target: Target,
         *,
         options: CompileOptions,
+        record: bool,
     ) -> Compiled:
-        """One kernel for one target and one set of arguments."""
+        """One kernel for one target and one set of arguments; ``record``: its record is wanted."""
         ...
 
 
@@ -165,26 +167,39 @@ class Session:
         options: CompileOptions,
     ) -> tuple[Hit, BuiltKernel]:
         disk, digest = self.disk_cache(), key.digest
+
+        def compiled(record: bool) -> Compiled:
+            return self.compile_kernel(
+                unit.program, key.kernel, arguments, target, options=options, record=record
+            )
+
+        def make_trace() -> Trace:
+            return _kept(compiled(record=True).trace, disk, digest)
+
         files = None if options.verify else disk.read(digest)
-        stored = decode(key, files) if files is not None else None
+        stored = decode(key, files, make_trace) if files is not None else None
         if stored is not None:
             return "disk", stored
         started = time.perf_counter_ns()
-        compiled = self.compile_kernel(
-            unit.program, unit.signature.name, arguments, target, options=options
-        )
+        fresh = compiled(record=options.verify)
         built = BuiltKernel(
             key=key,
-            artifact=compiled.artifact,
-            inputs=tuple(compiled.inputs),
-            outputs=tuple(compiled.outputs),
-            flops=compiled.flops,
-            size_bytes=compiled.bytes,
+            artifact=fresh.artifact,
+            inputs=tuple(fresh.inputs),
+            outputs=tuple(fresh.outputs),
+            flops=fresh.flops,
+            size_bytes=fresh.bytes,
             compile_time_ns=time.perf_counter_ns() - started,
-            read_trace=lambda: compiled.trace,
+            read_trace=lambda: _kept(fresh.trace, disk, digest),
         )
         disk.write(digest, encode(built))
         return "miss", built
+
+
+def _kept(trace: Trace, disk: DiskCache, digest: str) -> Trace:
+    """The record, once it lies beside its kernel on disk."""
+    disk.extend(digest, TRACE, trace.to_json().encode())
+    return trace
 
 
 def cache_key(
@@ -243,8 +258,9 @@ def _compile_kernel(
     target: Target,
     *,
     options: CompileOptions,
+    record: bool,
 ) -> Compiled:
     # The passes take a while to import, and a kernel that lies in the cache needs none of them.
     from wia_compiler.passes.pipeline import compile_kernel
 
-    return compile_kernel(program, kernel, arguments, target, options=options)
+    return compile_kernel(program, kernel, arguments, target, options=options, record=record)
