@@ -19,7 +19,7 @@ def test_a_softmax_computes_its_exponentials_once() -> None:
     assert build.stage("schedule").text.count("math.exp") == 1
     (decision,) = build.stage("schedule").decisions
     assert decision.taken
-    assert decision.numbers["schedule"] == "keep converted"
+    assert str(decision.numbers["schedule"]).startswith("keep converted")
 
 
 def test_a_row_that_is_too_long_to_keep_is_computed_again() -> None:

@@ -87,6 +87,19 @@ def plan_lanes(context: LeafContext, vector_bytes: int) -> LanePlan | None:
     return None if best is None else best[1]
 
 
+def lies_along(leaf: ComputeOp, axis: str) -> bool:
+    """Whether vectors can run along an axis of a leaf, however few points of it the leaf takes."""
+    if axis not in leaf.axis_names or not has_vector_body(leaf):
+        return False
+    number = leaf.axis_names.index(axis)
+    operands = (*leaf.inputs, *leaf.outputs)
+    maps = (*leaf.input_maps, *leaf.output_maps)
+    accesses = [_access(v, each, number) for v, each in zip(operands, maps, strict=True)]
+    if any(access is None for access in accesses):
+        return False
+    return _outputs_fit(leaf, number, cast("list[Access]", accesses[len(leaf.inputs) :]))
+
+
 def _along(context: LeafContext, axis: int, lanes: int) -> LanePlan | None:
     """The plan with the lanes along one axis."""
     leaf = context.leaf
@@ -120,7 +133,7 @@ def _outputs_fit(leaf: ComputeOp, axis: int, accesses: Sequence[Access]) -> bool
         if leaf.folds and is_folded_into(leaf, output):
             if not isinstance(fold_op(leaf, output), FOLDS) or not is_carried(leaf, output):
                 return False
-            if _element(leaf.outputs[output]) == i1 or "wia.ordered" in leaf.attributes:
+            if _element(leaf.outputs[output]) == i1 or leaf.is_ordered:
                 return False
             if (access == "same") != leaf.reductions[axis]:
                 return False
@@ -129,17 +142,32 @@ def _outputs_fit(leaf: ComputeOp, axis: int, accesses: Sequence[Access]) -> bool
     return True
 
 
-def _access(value: SSAValue, each: AffineMap, axis: int) -> Access | None:
-    """How an operand lies along an axis; ``None`` where it jumps."""
+def steps_along(leaf: ComputeOp, axis: str) -> tuple[int, ...] | None:
+    """How far apart in memory neighbours along an axis are, for each input and output.
+
+    ``None`` where that is not the same all along the axis.
+    """
+    number = leaf.axis_names.index(axis)
+    operands = (*leaf.inputs, *leaf.outputs)
+    maps = (*leaf.input_maps, *leaf.output_maps)
+    found = [_step(value, each, number) for value, each in zip(operands, maps, strict=True)]
+    return None if None in found else tuple(step for step in found if step is not None)
+
+
+def _step(value: SSAValue, each: AffineMap, axis: int) -> int | None:
     own = AffineDimExpr(axis)
     forms = [linear_form(result) for result in each.results]
-    for form in forms:
-        if any(own in atoms(atom) and atom != own for atom in form.terms):
-            return None
-    if isinstance(value.owner, PositionsOp):
-        return "position" if forms[0].terms.get(own, 0) else "same"
+    if any(own in atoms(atom) and atom != own for form in forms for atom in form.terms):
+        return None
     strides = strides_of(cast("MemRefType[Attribute]", value.type))
-    step = sum(stride * form.terms.get(own, 0) for stride, form in zip(strides, forms, strict=True))
+    return sum(stride * form.terms.get(own, 0) for stride, form in zip(strides, forms, strict=True))
+
+
+def _access(value: SSAValue, each: AffineMap, axis: int) -> Access | None:
+    """How an operand lies along an axis; ``None`` where it jumps."""
+    step = _step(value, each, axis)
+    if step is not None and isinstance(value.owner, PositionsOp):
+        return "position" if step else "same"
     match step:
         case 1:
             return "dense"

@@ -3,24 +3,30 @@
 contractions  ``schedule_contraction.py``: register tiles, or rows streamed past one row of sums
 convolutions  ``schedule_windows.py``: lanes along filters, pixels read where they lie
 columns       folds over an axis that is not the last: rows streamed past one row of results
-rows          what several passes over a row compute with exp and its like is kept in a buffer
+rows          ``schedule_rows.py``: folded in vectors, what several passes compute alike is kept
+maps          ``schedule_maps.py``: long pieces of a row in vectors, or squares that are turned
 the rest      as it is: LLVM vectorises the innermost loop
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
+from wia_compiler.backends.cpu.caches import Caches
 from wia_compiler.backends.cpu.schedule_contraction import (
     ROW_BYTES,
     choose_contraction,
     rows_at_a_time,
 )
+from wia_compiler.backends.cpu.schedule_maps import choose_map
+from wia_compiler.backends.cpu.schedule_rows import choose_rows
 from wia_compiler.backends.cpu.schedule_text import choose_text_tiles, walks_tiles
+from wia_compiler.backends.cpu.schedule_maps import choose_map
+from wia_compiler.backends.cpu.schedule_rows import choose_rows
 from wia_compiler.backends.cpu.schedule_text import choose_text_tiles, walks_tiles
 from wia_compiler.backends.cpu.schedule_threads import parallel_axis
 from wia_compiler.backends.cpu.schedule_windows import choose_window
@@ -45,11 +51,12 @@ MOST_SHARED = 1 << 13
 class SchedulePass:
     """Nests in the form in which a CPU's registers and caches serve them.
 
-    ``vector_bytes`` and ``vector_registers`` are those of the CPU.
+    ``vector_bytes``, ``vector_registers`` and ``caches`` are those of the CPU.
     """
 
     vector_bytes: int = 32
     vector_registers: int = 16
+    caches: Caches = field(default_factory=Caches)
 
     name: ClassVar[str] = "schedule"
     level: ClassVar[Level] = "mid"
@@ -98,7 +105,11 @@ class SchedulePass:
             if leaf.kind.data == "reduce" and (columns := self._columns(nest, leaf)) is not None:
                 tiled = _tile_columns(nest, *columns)
                 return replace(tiled, directives=(*keep, *tiled.directives))
-        return Chosen(keep, "values that several passes over a row need are computed once" * shared)
+        if reduce:
+            return choose_rows(nest, keep, self.vector_bytes, self.caches)
+        return choose_map(nest, keep, self.vector_bytes, self.caches) or Chosen(
+            keep, "values that several leaves need are computed once" * shared
+        )
 
     def _choose_scan(self, nest: func.FuncOp) -> Chosen:
         """A running fold: several columns at a time where memory is dense across them."""
