@@ -27,7 +27,8 @@ from wia_compiler.passes.scf_rewrites.tidy import tidy_indices
 from wia_compiler.passes.scf_rewrites.unroll import unroll
 
 _WRITTEN_OUT = IntegerAttr(1, i64)
-"""``wia.unroll`` of a loop that LLVM is to leave as it is."""
+"""``wia.unroll`` of a loop that LLVM is to leave as it is, and ``wia.vector_width`` of one of turns:
+lanes across turns would gather what the iterations of one turn read side by side."""
 _Step = Callable[[scf.ForOp], "scf.ForOp | None"]
 
 
@@ -85,6 +86,7 @@ def _expand(loop: scf.ForOp, function: func.FuncOp, decisions: list[Decision]) -
         count = "" if hints.unroll == WHOLE else f" {hints.unroll}"
         reason = "iterations run in one turn" if count else "all iterations are written out"
         steps.take(f"unroll{count}", reason, lambda each: unroll(each, hints.unroll))
+    turns = steps.loop
     for wanted in hints.prefetch:
 
         def fetch(each: scf.ForOp, wanted: Prefetch = wanted) -> scf.ForOp:
@@ -100,7 +102,8 @@ def _expand(loop: scf.ForOp, function: func.FuncOp, decisions: list[Decision]) -
             lambda each: pipeline(each, hints.pipeline),
         )
     if steps.loop is not None and steps.loop is not loop:
-        steps.loop.attributes[PREFIX + "unroll"] = _WRITTEN_OUT
+        names = ("unroll", "vector_width") if turns is not loop else ("unroll",)
+        steps.loop.attributes |= {PREFIX + name: _WRITTEN_OUT for name in names}
 
 
 def _turns(count: int) -> str:

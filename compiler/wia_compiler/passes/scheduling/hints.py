@@ -67,7 +67,7 @@ class Place:
     def trips(self) -> int | None:
         """How many iterations there are, where that is known."""
         if self.leaf is not None:
-            return dict(zip(self.leaf.axis_names, self.leaf.sizes, strict=True))[self.name]
+            return size_of(self.leaf, self.name)
         if isinstance(self.loop, ForOp):
             return self.loop.trip_count
         assert self.loop is not None
@@ -104,9 +104,9 @@ def places_of(nest: ScheduledNest, entry: Entry) -> list[Place]:
     axis, dot, number = name.partition(".")
     walked: list[Place] = []
     for leaf in nest.leaves():
-        size = dict(zip(leaf.axis_names, leaf.sizes, strict=True)).get(axis, 1)
         depth = sum(axis_of(loop) == axis for loop in loops_around(leaf))
-        if size > 1 and (number == str(depth) if dot else _is_loop(leaf, axis, size, depth)):
+        named_here = size_of(leaf, axis) > 1 and number == str(depth)
+        if named_here if dot else is_walked(leaf, axis, depth):
             walked.append(Place(axis, leaf=leaf))
     if walked:
         return walked
@@ -162,12 +162,18 @@ def find_places(
     return fitting
 
 
-def _is_loop(leaf: ComputeOp, axis: str, size: int, depth: int) -> bool:
-    """Whether an axis of a leaf becomes a loop that is worth a hint."""
-    if not depth:
-        return True
+def is_walked(leaf: ComputeOp, axis: str, depth: int) -> bool:
+    """Whether an axis of a leaf becomes a loop that a bare name means, of ``depth`` around it."""
+    size = size_of(leaf, axis)
+    if not depth or size == 1:
+        return size > 1
     folded = axis in {each.data for each in leaf.reduce_axes}
     return size >= SHORTEST_FOLD if folded else size > LONGEST_TILE
+
+
+def size_of(leaf: ComputeOp, axis: str) -> int:
+    """Points of an axis of a leaf; 1 where it has none of that name."""
+    return dict(zip(leaf.axis_names, leaf.sizes, strict=True)).get(axis, 1)
 
 
 def _holds(loop: Operation, others: list[Loop]) -> bool:

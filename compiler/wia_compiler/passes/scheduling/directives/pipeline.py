@@ -54,17 +54,20 @@ def _why_not(place: Place) -> str | None:
         except CannotExpand as refusal:
             return f"{place.name}: {refusal}"
         return None
-    if not any(_loads(op) for op in place.loop.body.block.ops):
+    if not any(_loads(op, place.loop) for op in place.loop.body.block.ops):
         return f"the body of {place.name} loads nothing by itself, but in the loops inside it"
     return None if place.independent else _conflict(place.loop, leaves)
 
 
-def _loads(op: Operation) -> bool:
-    """Whether an op of a loop's body loads, and not in a loop of its own, or fills a buffer."""
-    if isinstance(op, ComputeOp):
-        points = math.prod(op.sizes)
-        return bool(op.inputs) and (op.kind.data == "copy" or points <= LONGEST_TILE)
-    return isinstance(op, memref.LoadOp)
+def _loads(op: Operation, loop: Operation) -> bool:
+    """Whether an op of a loop's body loads from outside of it, and in no loop of its own, or fills
+    a buffer of the body.
+    """
+    if not isinstance(op, ComputeOp):
+        return isinstance(op, memref.LoadOp)
+    if op.kind.data != "copy" and math.prod(op.sizes) > LONGEST_TILE:
+        return False
+    return any(not _is_made_in(value, loop) for value in op.inputs)
 
 
 def _conflict(where: Operation, leaves: list[ComputeOp]) -> str | None:

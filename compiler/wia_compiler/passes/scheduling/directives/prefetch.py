@@ -15,9 +15,9 @@ from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.affine import atoms
 from wia_compiler.passes.emit_index import constant_of
 from wia_compiler.passes.llvm.types import num_elements
-from wia_compiler.passes.scheduling.hints import Place, all_loops, loop_name, places_of
+from wia_compiler.passes.scheduling.hints import Place, all_loops, is_walked, loop_name, places_of
 from wia_compiler.passes.scheduling.nest import ScheduledNest, number_of
-from wia_compiler.passes.tile_rewrites import IllegalRewrite, loops_around
+from wia_compiler.passes.tile_rewrites import IllegalRewrite, axis_of, loops_around
 
 SYNTAX = "prefetch ARRAY ITERATIONS [at LOOP], … [, L1 | L2 | L3]"
 _LEVELS = {"L1": 1, "L2": 2, "L3": 3}
@@ -85,11 +85,14 @@ def _along_leaf(leaf: ComputeOp, array: SSAValue) -> Place | None:
     read = {atom for result in each.results for atom in atoms(result)}
     order = [n for n, fold in enumerate(leaf.reductions) if not fold]
     order += [n for n, fold in enumerate(leaf.reductions) if fold]
+    around = loops_around(leaf)
     for number in reversed(order):
-        if leaf.sizes[number] > 1 and AffineDimExpr(number) in read:
-            return Place(leaf.axis_names[number], leaf=leaf)
+        axis = leaf.axis_names[number]
+        own = [loop for loop in around if axis_of(loop) == axis]
+        if AffineDimExpr(number) in read and is_walked(leaf, axis, len(own)):
+            return Place(axis, leaf=leaf)
     moving = {leaf.ivs[atom.position] for atom in read if isinstance(atom, AffineSymExpr)}
-    for loop in reversed(loops_around(leaf)):
+    for loop in reversed(around):
         if loop.induction_variable in moving:
             return Place(loop.axis.data, loop=loop)
     return None
