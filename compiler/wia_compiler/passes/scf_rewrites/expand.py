@@ -27,7 +27,7 @@ from wia_compiler.passes.scf_rewrites.tidy import tidy_indices
 from wia_compiler.passes.scf_rewrites.unroll import unroll
 
 _WRITTEN_OUT = IntegerAttr(1, i64)
-"""``wia.unroll`` of a loop that LLVM is to leave as it is, and ``wia.vector_width`` of one of turns:
+"""``wia.unroll`` of a loop that LLVM leaves as it is, and ``wia.vector_width`` of one of turns:
 lanes across turns would gather what the iterations of one turn read side by side."""
 _Step = Callable[[scf.ForOp], "scf.ForOp | None"]
 
