@@ -21,11 +21,11 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from wia_compiler.backends.cpu.lane_plan import LanePlan, flat_place
 from wia_compiler.backends.cpu.lane_walk import Place, Points
-from wia_compiler.backends.cpu.vector_body import splat
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.affine import linear_form
 from wia_compiler.passes.emit_index import IndexEmitter
+from wia_compiler.passes.lane_ops import splat
 from wia_compiler.passes.llvm.types import num_elements, size_bytes, strides_of
 
 ALIGNMENT = "wia.alignment"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from wia_compiler.dialects.arith_lanes import LANEWISE, SelectLanesOp, compare
 from wia_compiler.dialects.tile import ComputeOp, YieldOp
 from wia_compiler.passes.emit_index import IndexEmitter
 from wia_compiler.passes.emit_leaf import fold_permissions
+from wia_compiler.passes.lane_ops import on_lanes
 
 
 def emit_vector_body(
@@ -29,7 +26,7 @@ def emit_vector_body(
     for op in block.ops:
         if isinstance(op, YieldOp):
             return [values[value] for value in op.arguments]
-        made = _on_lanes(op, [values[value] for value in op.operands], lanes)
+        made = on_lanes(op, [values[value] for value in op.operands], lanes)
         if op in flags:
             made.properties["fastmath"] = flags[op]
         made.location = op.location
@@ -38,29 +35,3 @@ def emit_vector_body(
             values[old] = new
             new.name_hint = old.name_hint
     raise ValueError("a leaf's body ends with tile.yield")
-
-
-def _on_lanes(op: Operation, operands: Sequence[SSAValue], lanes: int) -> Operation:
-    types = [VectorType(result.type, [lanes]) for result in op.results]
-    match op:
-        case arith.ConstantOp():
-            return splat(cast("Any", op.value).value.data, types[0])
-        case arith.CmpfOp() | arith.CmpiOp():
-            return compare(op, *operands)
-        case arith.SelectOp():
-            return SelectLanesOp(*operands)
-        case _ if op.name in LANEWISE:
-            return LANEWISE[op.name](operands[0], types[0])
-        case _:
-            return type(op).create(
-                operands=operands,
-                result_types=types,
-                properties=dict(op.properties),
-                attributes=dict(op.attributes),
-            )
-
-
-def splat(number: float | int, type_: VectorType[Attribute]) -> arith.ConstantOp:
-    """A number in every lane."""
-    value = DenseIntOrFPElementsAttr.from_list(cast("VectorType[Any]", type_), [number])
-    return arith.ConstantOp(value, type_)

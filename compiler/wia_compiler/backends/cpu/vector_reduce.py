@@ -26,11 +26,12 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from wia_compiler.backends.cpu.lane_access import LaneAccess
 from wia_compiler.backends.cpu.lane_plan import LanePlan
 from wia_compiler.backends.cpu.lane_walk import LaneWalk, Place, Points, Values
-from wia_compiler.backends.cpu.vector_body import emit_vector_body, splat
+from wia_compiler.backends.cpu.vector_body import emit_vector_body
 from wia_compiler.dialects.arith_lanes import SelectLanesOp
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.emit_index import IndexEmitter
 from wia_compiler.passes.emit_leaf import fold_op, is_folded_into
+from wia_compiler.passes.lane_ops import splat
 
 _KINDS: dict[str, CombiningKindFlag] = {
     "arith.addf": CombiningKindFlag.ADD,

@@ -11,19 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
+from wia_compiler.backends.cpu.turn_plan import TurnAxis, TurnPlan, condition_step
+from wia_compiler.backends.cpu.turn_square import shuffle, turn_square
+from wia_compiler.backends.cpu.vector_body import emit_vector_body
+from wia_compiler.backends.cpu.vector_plan import Condition
+from wia_compiler.passes.affine import linear_form
+from wia_compiler.passes.emit_index import INDEX, IndexEmitter
+from wia_compiler.passes.lane_ops import splat
+from wia_compiler.passes.llvm.types import num_elements
 from xdsl.builder import Builder
 from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import MemRefType, VectorType, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
-
-from wia_compiler.backends.cpu.turn_plan import TurnAxis, TurnPlan, condition_step
-from wia_compiler.backends.cpu.turn_square import shuffle, turn_square
-from wia_compiler.backends.cpu.vector_body import emit_vector_body, splat
-from wia_compiler.backends.cpu.vector_plan import Condition
-from wia_compiler.passes.affine import linear_form
-from wia_compiler.passes.emit_index import INDEX, IndexEmitter
-from wia_compiler.passes.llvm.types import num_elements
 
 _WRITTEN_OUT = 4
 """So many blocks of points are written out one after another; a loop walks more."""
