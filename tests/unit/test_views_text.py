@@ -47,6 +47,10 @@ LINES = {
             ("nu", "4"),
         ],
     ),
+    "aarch64": (
+        "\tfmla    v24.4s, v27.4s, v25.s[0]",
+        [("op", "\tfmla"), ("va", "v24.4s"), ("va", "v27.4s"), ("va", "v25.s[0]")],
+    ),
     "ptx": ("\t@%p2 bra $L__BB0_2;", [("op", "@%p2 bra"), ("la", "$L__BB0_2")]),
     "sass": (
         "        /*0030*/ FFMA R4, R8, RZ, !PT ;",
@@ -100,6 +104,10 @@ def test_javascript_gets_the_same_patterns():
         ("sass", "IMAD.MOV.U32", "copy a register"),
         ("x86", "vfmadd231ps", "multiply-add"),
         ("x86", "jne", "jump if"),
+        ("aarch64", "fmla", "add"),
+        ("aarch64", "fcvtn2", "convert"),
+        ("aarch64", "b.lo", "jump"),
+        ("aarch64", "bfi", ""),
         ("tpu", "systolic_execute", "array"),
         ("llvm", "phi", "edge"),
         ("ptx", "nonsense", ""),

@@ -47,6 +47,12 @@ PATTERNS: dict[str, str] = {
         r"(?P<ty>\b(?:[xyz]mmword|[dqt]?word|byte)\s+ptr\b)|"
         r"(?P<op>^\s*(?:lock\s+|rep\w*\s+)?[a-z][a-z0-9]*)|" + _NUMBER
     ),
+    "aarch64": (
+        r"(?P<cm>//.*)|" + _STRING + "|"
+        r"(?P<la>^\s*[.\w$]+:|\.L\w+)|(?P<kw>^\s*\.[a-z_]\w*)|"
+        r"(?P<va>\b(?:[xwvqdshb]\d+(?:\.\d*[bhsd])?|sp|xzr|wzr)\b(?:\[\d+\])?)|"
+        r"(?P<op>^\s*[a-z][a-z0-9]*(?:\.[a-z]{2})?)|" + _NUMBER
+    ),
     "ptx": (
         r"(?P<cm>//.*|/\*.*?(?:\*/|$))|" + _STRING + "|"
         r"(?P<la>^\s*\$?[\w$]+:|\$[\w$]+)|"

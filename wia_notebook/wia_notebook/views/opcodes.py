@@ -205,10 +205,57 @@ _LLVM = {
     "insertelement": "put one value into a lane",
     "extractelement": "take one lane of a vector",
 }
+_AARCH64: Mapping[str, str] = {
+    "fmla": "multiply floats and add, in one rounding",
+    "fmls": "multiply floats and subtract, in one rounding",
+    "fmadd": "multiply floats and add, in one rounding",
+    "fadd": "add floats",
+    "fsub": "subtract floats",
+    "fmul": "multiply floats",
+    "fdiv": "divide floats",
+    "fmax": "the larger of two floats",
+    "fmin": "the smaller of two floats",
+    "fsqrt": "square root",
+    "fcvt": "convert to or from floats",
+    "scvtf": "integers to floats",
+    "frint": "round to a whole number",
+    "fcm": "compare floats, lane by lane",
+    "ldr": "load from memory",
+    "ldp": "load two registers from memory",
+    "ldur": "load from memory",
+    "ld1": "load lanes from memory, or one element into every lane",
+    "str": "store to memory",
+    "stp": "store two registers to memory",
+    "stur": "store to memory",
+    "st1": "store lanes to memory",
+    "prfm": "bring memory into a cache before it is needed",
+    "dup": "one value into every lane",
+    "movi": "a constant into every lane",
+    "mov": "copy a register",
+    "zip": "interleave the lanes of two vectors",
+    "uzp": "every second lane of two vectors",
+    "trn": "transpose pairs of lanes",
+    "bsl": "choose bits of two vectors",
+    "bif": "choose bits of two vectors",
+    "sdot": "four products of bytes, added in each lane",
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "madd": "multiply and add integers",
+    "lsl": "shift left",
+    "cmp": "compare",
+    "csel": "choose one of two registers",
+    "cbz": "jump if zero",
+    "cbnz": "jump if not zero",
+    "b": "jump",
+    "bl": "call a function",
+    "ret": "return",
+}
 WORDS: Mapping[str, Mapping[str, str]] = {
     "ptx": _PTX,
     "sass": _SASS,
     "x86": _X86,
+    "aarch64": _AARCH64,
     "tpu": _TPU,
     "llvm": _LLVM,
 }
@@ -217,7 +264,7 @@ WORDS: Mapping[str, Mapping[str, str]] = {
 def explain(language: str, opcode: str) -> str:
     """What an opcode does, or empty where the table has no words for it."""
     table = WORDS.get(language, {})
-    name = opcode.lower() if language == "x86" else opcode
+    name = opcode.lower() if language in ("x86", "aarch64") else opcode
     for length in range(len(name), 0, -1):
         if name[:length] in table and _whole(language, name, length):
             return table[name[:length]]
@@ -225,8 +272,10 @@ def explain(language: str, opcode: str) -> str:
 
 
 def _whole(language: str, name: str, length: int) -> bool:
-    """PTX, SASS and LLVM names end at a dot; x86 and TPU names take suffixes."""
-    return language in ("x86", "tpu") or length == len(name) or name[length] == "."
+    """PTX, SASS and LLVM names end at a dot; longer ones of CPUs and TPUs take suffixes."""
+    if length == len(name) or name[length] == ".":
+        return True
+    return language in ("x86", "tpu") or (language == "aarch64" and length > 2)
 
 
 def explanations(language: str, opcodes: Iterable[str]) -> dict[str, str]:

@@ -32,6 +32,7 @@ LATER_CHARACTERS = 48_000
 FORMAT_TITLES = {
     "llvm": "LLVM",
     "x86": "x86",
+    "aarch64": "AArch64",
     "ptx": "PTX",
     "sass": "SASS",
     "tpu": "TPU",

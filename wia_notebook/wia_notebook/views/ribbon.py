@@ -13,6 +13,7 @@ _TITLES = {
     "sass": "SASS",
     "llvm": "LLVM",
     "x86": "x86",
+    "aarch64": "AArch64",
     "tpu": "TPU",
     "cse": "CSE",
     "dce": "DCE",

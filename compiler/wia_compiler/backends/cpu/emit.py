@@ -1,4 +1,4 @@
-"""The low level of a CPU to LLVM IR, x86 assembly and an object file."""
+"""The low level of a CPU to LLVM IR, assembly and an object file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wia_compiler.base.record import Stage
 from wia_compiler.base.source import Span
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.llvm.emit import emit_llvm
-from wia_compiler.passes.llvm.options import POOL, x86_options
+from wia_compiler.passes.llvm.options import POOL, cpu_options
 from wia_compiler.passes.llvm.spans import llvm_line_spans
 from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
 from wia_compiler.passes.target import ArraySpec, Artifact
@@ -46,9 +46,9 @@ def entry_name(kernel: str) -> str:
 def generate_code(
     module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec], host: Host
 ) -> tuple[Artifact, Sequence[Stage]]:
-    """Machine code for a lowered module, with the stages ``llvm`` and ``x86``."""
+    """Machine code for a lowered module, with the stages ``llvm`` and that of its assembly."""
     started = time.perf_counter_ns()
-    emitted = emit_llvm(module, x86_options(host.triple), context.source)
+    emitted = emit_llvm(module, cpu_options(host.triple), context.source)
     written = time.perf_counter_ns()
     request = CodeRequest(
         emitted.text, host.triple, host.name, host.features, opt=2, outputs=("assembly", "object")
@@ -67,20 +67,20 @@ def generate_code(
             line_spans=llvm_line_spans(emitted),
         ),
         Stage(
-            "x86",
+            host.assembly,
             "machine",
-            "x86",
+            host.assembly,
             listing.text,
             finished - written,
             line_spans=listing.line_spans,
         ),
     )
     artifact = Artifact(
-        target="cpu",
+        target=context.facts.name,
         kernel=context.kernel,
         files={OBJECT: generated.object},
-        assembly={"llvm": emitted.text, "x86": listing.text},
-        resources=resources_of(listing.text, generated.object),
+        assembly={"llvm": emitted.text, host.assembly: listing.text},
+        resources=resources_of(listing.text, generated.object, host.assembly),
         metadata={
             "entry": entry_name(context.kernel),
             "buffers": len(arguments),
@@ -112,25 +112,46 @@ def listing_of(assembly: str, spans: Mapping[tuple[int, int], tuple[Span, ...]])
     return Listing("\n".join(lines) + "\n", line_spans)
 
 
-def resources_of(listing: str, object_: bytes) -> Mapping[str, Any]:
+def resources_of(listing: str, object_: bytes, assembly: str = "x86") -> Mapping[str, Any]:
     """What the code takes: its size, the widest vector it computes with, its use of the stack.
 
     ``stack_bytes`` is the largest frame and ``stack_accesses`` counts instructions that read or
     write one: spilled registers, and register buffers that did not become registers.
     """
-    frames = [int(size, 0) for size in re.findall(r"\bsub\s+rsp, (\w+)", listing)]
+    words = _WORDS[assembly]
+    frames = [
+        int(size, 0) << int(shift or 0) for size, shift in re.findall(words.frame, listing)
+    ]
+    widths = (bits for bits, used in words.vectors if re.search(used, listing, re.MULTILINE))
     return {
         "code_bytes": code_size(object_),
-        "vector_bits": _vector_bits(listing),
+        "vector_bits": next(widths, 0),
         "stack_bytes": max(frames, default=0),
-        "stack_accesses": len(re.findall(r"\[(?:rsp|rbp)\b", listing)),
+        "stack_accesses": len(re.findall(words.stack, listing)),
     }
 
 
-def _vector_bits(listing: str) -> int:
-    if "zmm" in listing:
-        return 512
-    if "ymm" in listing:
-        return 256
-    packed = re.search(r"^\s+v?(p\w+|\w+p[sd])\s+xmm", listing, re.MULTILINE)
-    return 128 if packed else 0
+@dataclass(frozen=True)
+class _Words:
+    """Patterns of an assembly: what makes a frame, what reads one, vectors from the widest on.
+
+    The groups of ``frame`` are a size and by how many bits that is shifted.
+    """
+
+    frame: str
+    stack: str
+    vectors: tuple[tuple[int, str], ...]
+
+
+_WORDS = {
+    "x86": _Words(
+        r"\bsub\s+rsp, (\w+)()",
+        r"\[(?:rsp|rbp)\b",
+        ((512, "zmm"), (256, "ymm"), (128, r"^\s+v?(p\w+|\w+p[sd])\s+xmm")),
+    ),
+    "aarch64": _Words(
+        r"\bsub\s+\w+, sp, #(\w+)(?:, lsl #(\d+))?",
+        r"\[sp\b",
+        ((128, r"\bv\d+\.(16b|8h|4s|2d)\b"), (64, r"\bv\d+\.(8b|4h|2s)\b")),
+    ),
+}

@@ -8,6 +8,7 @@ import platform
 from dataclasses import dataclass
 
 from wia_compiler.backends.cpu.caches import Caches, these_caches
+from wia_compiler.backends.cpu.cpus import CPUS
 from wia_compiler.base.errors import TargetError
 from wia_compiler.passes.llvm.library import llvm_binding
 
@@ -17,6 +18,7 @@ _PREFERS_256_BITS = (
     *("icelake-server", "rocketlake", "tigerlake", "sapphirerapids", "emeraldrapids"),
 )
 _USUAL_CACHES = Caches()
+_MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
 @dataclass(frozen=True)
@@ -42,15 +44,25 @@ class Host:
         """Whether it has a feature of LLVM's name: ``avx512vnni``, ``fma``."""
         return f"+{feature}" in self.features.split(",")
 
+    @property
+    def machine(self) -> str:
+        """The instruction set: ``x86_64`` or ``aarch64``."""
+        return self.triple.partition("-")[0]
+
+    @property
+    def assembly(self) -> str:
+        """The name of its assembly, as of the stage that shows it: ``x86`` or ``aarch64``."""
+        return "x86" if self.machine == "x86_64" else self.machine
+
 
 @functools.cache
 def this_host() -> Host:
-    """The CPU this process runs on; ``TargetError`` where it is not an x86-64."""
-    machine = platform.machine()
-    if machine.lower() not in ("x86_64", "amd64"):
+    """The CPU this process runs on; ``TargetError`` where no code is generated for its kind."""
+    machine = _MACHINES.get(platform.machine().lower())
+    if machine is None:
         raise TargetError(
-            f"the cpu target generates x86-64 code and this machine is {machine}; "
-            "build for another target, e.g. kernel.to('gpu:sm_90')"
+            f"the cpu target generates x86-64 and AArch64 code, this machine is "
+            f"{platform.machine()}; build for another target, e.g. kernel.to('gpu:sm_90')"
         )
     llvm = llvm_binding()
     name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
@@ -60,16 +72,48 @@ def this_host() -> Host:
     else:
         vector_bytes = 32 if features.get("avx2") else 16
     return Host(
-        # An ELF object, whatever the system's own format is: the loader and `elf.py` read that.
-        "x86_64-unknown-linux-gnu",
+        _triple(machine),
         name,
         features.flatten(),
         vector_bytes,
-        32 if has_avx512 else 16,
-        ".".join(map(str, llvm.llvm_version_info)),
+        32 if has_avx512 or machine == "aarch64" else 16,
+        _llvm_version(),
         these_caches(),
         available_cores(),
     )
+
+
+def named_host(name: str) -> Host:
+    """A CPU of the table (``haswell``, ``neoverse-n1``), wherever this runs."""
+    cpu = CPUS[name]
+    return Host(
+        _triple(cpu.machine),
+        cpu.name,
+        ",".join(f"+{feature}" for feature in cpu.features),
+        cpu.vector_bytes,
+        cpu.registers,
+        _llvm_version(),
+        cpu.caches,
+    )
+
+
+def why_not_here(host: Host) -> str | None:
+    """Why code for a CPU does not run on this one; ``None`` where it does."""
+    here = this_host()
+    if host.machine != here.machine:
+        return f"it is {host.machine} code and this machine is {here.machine}"
+    asked = [each[1:] for each in host.features.split(",") if each.startswith("+")]
+    missing = [feature for feature in asked if not here.has(feature)]
+    return f"this {here.name} lacks {', '.join(missing)}" if missing else None
+
+
+def _triple(machine: str) -> str:
+    # An ELF object, whatever the system's own format is: the loader and `elf.py` read that.
+    return f"{machine}-unknown-linux-gnu"
+
+
+def _llvm_version() -> str:
+    return ".".join(map(str, llvm_binding().llvm_version_info))
 
 
 def available_cores() -> int:

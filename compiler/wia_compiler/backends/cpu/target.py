@@ -1,4 +1,4 @@
-"""The CPU this process runs on, as a target."""
+"""CPUs as targets: the one this process runs on, and others by their names."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
+from wia_compiler.backends.cpu.cpus import CPUS
 from wia_compiler.backends.cpu.execute import CpuExecutable, load_executable
-from wia_compiler.backends.cpu.host import Host, this_host
+from wia_compiler.backends.cpu.host import Host, named_host, this_host, why_not_here
 from wia_compiler.base.errors import TargetError
 from wia_compiler.base.record import Stage
 from wia_compiler.passes.facts import TargetFacts
@@ -24,7 +25,7 @@ _GENERATOR = "cpu-4"
 
 @dataclass(frozen=True)
 class CpuTarget:
-    """x86-64 code for one CPU, run in this process on one thread.
+    """Code for one CPU, run in this process where that has what the code asks for.
 
     What compiles is imported by the methods that compile: a kernel from the cache needs none of it.
     """
@@ -75,23 +76,31 @@ class CpuTarget:
     def generate(
         self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]
     ) -> tuple[Artifact, Sequence[Stage]]:
-        """An object file, with the stages ``llvm`` and ``x86``."""
+        """An object file, with the stages ``llvm`` and ``x86`` or ``aarch64``."""
         from wia_compiler.backends.cpu.emit import generate_code
 
         return generate_code(module, context, arguments, self.host)
 
     def load(self, artifact: Artifact) -> CpuExecutable:
-        """Load an artifact's object into this process."""
+        """Load an artifact's object into this process; ``TargetError`` where it would not run."""
+        reason = why_not_here(self.host)
+        if reason is not None:
+            shown = self.host.assembly
+            raise TargetError(
+                f"{self.name} does not run here: {reason}; build for 'cpu' to run it, "
+                f"build.assembly({shown!r}) shows its code"
+            )
         return load_executable(artifact)
 
 
 def targets() -> Sequence[str]:
-    """Names of the targets of this folder."""
-    return ("cpu",)
+    """Names of the targets of this folder; ``cpu`` is the CPU of this process."""
+    return ("cpu", *(f"cpu:{name}" for name in CPUS))
 
 
 def make_target(name: str) -> CpuTarget:
     """The target of that name."""
-    if name != "cpu":
-        raise TargetError(f"no target {name!r}, expected cpu")
-    return CpuTarget(this_host())
+    if name not in targets():
+        raise TargetError(f"no target {name!r}; CPUs are: {', '.join(targets())}")
+    wanted = name.partition(":")[2]
+    return CpuTarget(named_host(wanted), name) if wanted else CpuTarget(this_host())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from xdsl.ir import Operation
 
-from wia_compiler.passes.llvm.interrupts import CYCLES
 from wia_compiler.passes.llvm.writer import Writer
 
 _SEEN = "%wia.seen"
@@ -47,7 +46,7 @@ def ask_whether_to_stop(writer: Writer, loop: Operation) -> None:
     now = writer.temporary("call i64 @llvm.readcyclecounter()")
     seen = writer.temporary(f"load i64, ptr {_SEEN}, align 8")
     past = writer.temporary(f"sub i64 {now}, {seen}")
-    due = writer.temporary(f"icmp ugt i64 {past}, {CYCLES}")
+    due = writer.temporary(f"icmp ugt i64 {past}, {writer.options.clock_ticks}")
     ask = writer.fresh("ask")
     writer.line(f"br i1 {due}, label {ask}, label {on}")
     writer.label(ask)

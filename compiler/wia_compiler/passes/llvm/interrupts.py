@@ -38,9 +38,6 @@ ENDLESS = 1 << 30
 """Iterations of a loop of few operations that a person would notice."""
 _GUESS = 1 << 10
 """Iterations of a loop whose bounds come with the data, where the work around it is estimated."""
-CYCLES = 50_000_000
-"""About 20 ms at 2.5 GHz: asking Python takes below a microsecond, so it costs nothing."""
-
 _FUNCTION = """\
 define internal i1 @wia.interrupted() noinline cold {
 entry:

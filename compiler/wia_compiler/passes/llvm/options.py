@@ -36,6 +36,7 @@ class EmitOptions:
     ``loop_metadata``      entries of every loop's ``!llvm.loop`` node
     ``registers``          spelling of gpu.thread_id … ; the dimension is appended (``.x``)
     ``barrier``            the call that gpu.barrier becomes
+    ``clock_ticks``        what ``llvm.readcyclecounter`` counts in some 20 ms
     ``interruptible``      long loops ask Python whether to stop (``interrupts``)
     ``debug_info``         write ``!dbg`` so that ``.loc`` lines name the source
     """
@@ -53,6 +54,7 @@ class EmitOptions:
     loop_metadata: tuple[str, ...] = ()
     registers: Mapping[str, str] = field(default_factory=dict[str, str])
     barrier: str = ""
+    clock_ticks: int = 50_000_000
     interruptible: bool = False
     debug_info: bool = True
 
@@ -71,6 +73,22 @@ def x86_options(triple: str, *, interruptible: bool = True, debug_info: bool = T
         interruptible=interruptible,
         debug_info=debug_info,
     )
+
+
+def aarch64_options(triple: str) -> EmitOptions:
+    """Options for AArch64, called as x86 code is.
+
+    ``maximum`` is one instruction there. The counter that user code may read ticks at 25 MHz on
+    older cores and at 1 GHz on newer ones, so that loops there look after 0.5 ms already.
+    """
+    return EmitOptions(
+        triple, packed_entry="wia.", bf16="integer", clock_ticks=500_000, interruptible=True
+    )
+
+
+def cpu_options(triple: str) -> EmitOptions:
+    """Options for a CPU that runs code in this process, by its triple."""
+    return aarch64_options(triple) if triple.startswith("aarch64") else x86_options(triple)
 
 
 def nvptx_options(*, debug_info: bool = True) -> EmitOptions:

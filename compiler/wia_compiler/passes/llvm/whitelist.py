@@ -21,7 +21,7 @@ _SHARED = (
     r"llvm\.memcpy\.p\d\.p\d\.i64",
     rf"llvm\.vector\.reduce\.\w+\.({_FLOATS}|{_INTEGERS})",
 )
-_X86 = (
+_CPU = (
     *_SHARED,
     rf"llvm\.round\.{_FLOATS}",
     r"llvm\.prefetch\.p0",
@@ -29,11 +29,13 @@ _X86 = (
     r"wia_(parallel|told_to_stop)",
     r"PyGILState_(Ensure|Release)|PyErr_(Occurred|CheckSignals)",
     rf"llvm\.masked\.(load|store)\.({_FLOATS}|{_INTEGERS})\.p0",
-    r"llvm\.x86\.avx512\.mask\.scalef\.p[sd]\.(128|256|512)",
+    rf"llvm\.masked\.(gather|scatter)\.({_FLOATS}|{_INTEGERS})\.v\d+p0",
+    r"llvm\.memset\.p0\.i64",
     r"llvm\.arithmetic\.fence\.(v\d+)?f32",
     r"fmodf?",
     r"mem(cpy|set|move)",
 )
+_X86 = (*_CPU, r"llvm\.x86\.avx512\.mask\.scalef\.p[sd]\.(128|256|512)")
 _NVPTX = (
     *_SHARED,
     r"llvm\.(fma|fabs|maximum|minimum)\.(v\d+)?bf16",
@@ -47,7 +49,7 @@ _NVPTX = (
     r"llvm\.nvvm\.mma\.m16n8k(8|16|32)\.row\.col\.[\w.]+",
     r"llvm\.nvvm\.redux\.sync\.\w+",
 )
-_PATTERNS = {"x86_64": _X86, "nvptx64": _NVPTX}
+_PATTERNS = {"x86_64": _X86, "aarch64": _CPU, "nvptx64": _NVPTX}
 _COMPILED = {name: re.compile("|".join(rows)) for name, rows in _PATTERNS.items()}
 _DECLARATION = re.compile(r'^declare [^@]*@(?:"([^"]*)"|([^\s(]+))\(', re.MULTILINE)
 

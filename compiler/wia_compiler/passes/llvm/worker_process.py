@@ -68,11 +68,21 @@ class Generator:
         outputs: dict[str, bytes] = {}
         if "ir" in request["outputs"]:
             outputs["ir"] = str(module).encode()
+        generates = "object" in request["outputs"] and not self.assembles(request["triple"])
+        whole = module.clone() if generates else None
         assembly: str = machine.emit_assembly(module)
         outputs["assembly"] = assembly.encode()
         if "object" in request["outputs"]:
-            outputs["object"] = machine.emit_object(self.assembled(assembly, request["triple"]))
+            shown = whole or self.assembled(assembly, request["triple"])
+            outputs["object"] = machine.emit_object(shown)
         return outputs
+
+    def assembles(self, triple: str) -> bool:
+        """Whether this LLVM reads assembly of a machine: llvmlite brings in that of its own alone.
+
+        The object of another machine is generated beside its assembly, from the same module.
+        """
+        return triple.startswith(self.llvm.get_default_triple().partition("-")[0])
 
     def assembled(self, assembly: str, triple: str) -> Any:
         """A module of nothing but this assembly text: its object is that very text, assembled.

@@ -25,6 +25,7 @@ SUFFIXES = {
     "mlir": ".mlir",
     "llvm": ".ll",
     "x86": ".s",
+    "aarch64": ".s",
     "ptx": ".ptx",
     "sass": ".sass",
     "tpu": ".tpu",
