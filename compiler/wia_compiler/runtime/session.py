@@ -155,8 +155,11 @@ class Session:
 
     def forget(self) -> None:
         """Drop every kernel from memory; those in use stay alive."""
+        from wia_compiler.passes.llvm.worker import generate
+
         with self._lock:
             self._loaded.clear()
+            generate.cache_clear()
 
     def _from_disk_or_compiler(
         self,

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import os
 import shlex
 import subprocess
@@ -38,7 +39,8 @@ class CodeRequest:
     """One module and what to make of it.
 
     ``opt`` is LLVM's level: 0 leaves the module as it is, 1 to 3 run its default pipeline.
-    ``vectorize`` switches the loop and SLP vectorisers.
+    ``vectorize`` switches the loop and SLP vectorisers. ``tidy`` runs no more of the pipeline than
+    what clears up: memory becomes registers, nothing is computed twice, empty blocks go.
     """
 
     ir: str
@@ -47,6 +49,7 @@ class CodeRequest:
     features: str = ""
     opt: int = 2
     vectorize: bool = True
+    tidy: bool = False
     outputs: tuple[Output, ...] = ("assembly",)
 
 
@@ -106,6 +109,7 @@ class Worker:
             "features": request.features,
             "opt": request.opt,
             "vectorize": request.vectorize,
+            "tidy": request.tidy,
             "outputs": request.outputs,
         }
         fresh = self._process is None
@@ -190,6 +194,12 @@ class Worker:
             errors.close()
 
 
+@functools.lru_cache(maxsize=4)
+def generate(request: CodeRequest) -> Generated:
+    """What ``shared_worker().generate`` gives; a kernel whose record is made later comes twice."""
+    return shared_worker().generate(request)
+
+
 _SHARED: list[Worker] = []
 _SHARED_LOCK = threading.Lock()
 
@@ -218,6 +228,7 @@ def _message(reason: str, request: CodeRequest) -> str:
         *(sys.executable, "-I", str(Path(worker_process.__file__)), path),
         *("--triple", request.triple, "--cpu", request.cpu, f"--features={request.features}"),
         *("--opt", str(request.opt)),
+        *(("--tidy",) if request.tidy else ()),
     ]
     repeat = f"repeat it with:\n  {shlex.join(command)}"
     return f"LLVM refused the module for {request.triple}:\n{reason}\n{repeat}"

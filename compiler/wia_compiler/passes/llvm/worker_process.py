@@ -64,7 +64,8 @@ class Generator:
             tuning.slp_vectorization = request["vectorize"]
             tuning.loop_unrolling = True
             builder = self.llvm.create_pass_builder(machine, tuning)
-            builder.getModulePassManager().run(module, builder)
+            passes = self.tidying() if request["tidy"] else builder.getModulePassManager()
+            passes.run(module, builder)
         outputs: dict[str, bytes] = {}
         if "ir" in request["outputs"]:
             outputs["ir"] = str(module).encode()
@@ -83,6 +84,14 @@ class Generator:
         The object of another machine is generated beside its assembly, from the same module.
         """
         return triple.startswith(self.llvm.get_default_triple().partition("-")[0])
+
+    def tidying(self) -> Any:
+        """The passes of code that is as fast as it gets, but for what writing it down left over."""
+        passes = self.llvm.create_new_module_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_new_gvn_pass()
+        passes.add_simplify_cfg_pass()
+        return passes
 
     def assembled(self, assembly: str, triple: str) -> Any:
         """A module of nothing but this assembly text: its object is that very text, assembled.
@@ -120,6 +129,7 @@ def main() -> None:
     parser.add_argument("--cpu", default="")
     parser.add_argument("--features", default="")
     parser.add_argument("--opt", type=int, default=2)
+    parser.add_argument("--tidy", action="store_true")
     arguments = parser.parse_args()
     if arguments.file is None:
         serve()
