@@ -97,7 +97,14 @@ def places_of(nest: ScheduledNest, entry: Entry) -> list[Place]:
     where the axis has one point, or the nest computes nothing: sizes come with the call, and a
     schedule is for all of them.
     """
-    name = entry.name or ""
+    if entry.name is None:
+        listed = ", ".join(dict.fromkeys(loop_name(loop) for loop in all_loops(nest)))
+        raise IllegalRewrite(
+            f"{entry.number} belongs to no loop",
+            hint=f"name one: {listed or ', '.join(nest.axes())}",
+            span=entry.span,
+        )
+    name = entry.name
     named = [loop for loop in all_loops(nest) if loop_name(loop) == name]
     if named and "." in name:
         return [Place(name, loop=loop) for loop in named]

@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from wia_compiler.base.schedule import Directive
 from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.passes.points.dependence import why_in_order
 from wia_compiler.passes.scf_rewrites.loops import CannotExpand
 from wia_compiler.passes.scf_rewrites.stages import split_stages
 from wia_compiler.passes.scheduling.hints import LONGEST_TILE, Place, check_count, find_places
@@ -52,7 +53,7 @@ def _why_not(place: Place) -> str | None:
         try:
             split_stages(place.loop)
         except CannotExpand as refusal:
-            return f"{place.name}: {refusal}"
+            return why_in_order(place.loop) or f"{place.name}: {refusal}"
         return None
     if not any(_loads(op, place.loop) for op in place.loop.body.block.ops):
         return f"the body of {place.name} loads nothing by itself, but in the loops inside it"
