@@ -1,9 +1,11 @@
 """Schedules of matrix products and convolutions on a CPU.
 
 register tile  rows of one operand times vectors of the other, sums in registers while the fold
-               runs; the panel of vectors is copied to consecutive memory where many rows read it
-streamed rows  a vector times a matrix: rows of the matrix pass by once, in the order of memory,
-               and are added to one row of sums in the first cache
+               runs; what the vectors read is copied to panels where many rows read it
+blocks         of columns and of the folded axis, so that the panels of a block stay in the second
+               cache; sums wait in the result between blocks
+streamed rows  few rows times a matrix: rows of the matrix pass by once, in the order of memory,
+               and are added to rows of sums in the first cache
 """
 
 from __future__ import annotations
@@ -14,6 +16,13 @@ from dataclasses import dataclass
 from xdsl.dialects import func
 from xdsl.ir.affine import AffineDimExpr
 
+from wia_compiler.backends.cpu.caches import Caches
+from wia_compiler.backends.cpu.schedule_products import (
+    Product,
+    block_product,
+    stream_product,
+    tile_shape,
+)
 from wia_compiler.backends.cpu.vector_plan import element_bytes, runs_along_lanes
 from wia_compiler.base.schedule import Entry, directive
 from wia_compiler.dialects.tile import ComputeOp
@@ -48,17 +57,49 @@ class _Tile:
 
 
 def choose_contraction(
-    nest: func.FuncOp, leaf: ComputeOp, vector_bytes: int, vector_registers: int
+    nest: func.FuncOp,
+    leaf: ComputeOp,
+    vector_bytes: int,
+    vector_registers: int,
+    caches: Caches | None = None,
 ) -> Chosen:
     """The directives for a nest with a contraction; none where it is better left alone."""
+    caches = caches or Caches()
     lanes = vector_bytes // element_bytes(leaf)
+    product = _product(nest, leaf, lanes)
+    if product is not None:
+        chosen = stream_product(nest, product, lanes, vector_registers, caches)
+        chosen = chosen or block_product(nest, product, lanes, vector_registers, caches)
+        if chosen is not None:
+            return chosen
     tile = _register_tile(nest, leaf, lanes, vector_registers)
-    if tile is not None:
-        return _tile_registers(nest, leaf, tile)
-    streamed = _streamed_axis(nest, leaf, lanes)
-    if streamed is not None:
-        return _stream_rows(nest, leaf, streamed, lanes)
-    return Chosen()
+    return Chosen() if tile is None else _tile_registers(nest, leaf, tile)
+
+
+def _product(nest: func.FuncOp, leaf: ComputeOp, lanes: int) -> Product | None:
+    """The roles of a matrix product's axes; ``None`` where vectors lie along no kept axis."""
+    sizes = {axis_of(loop): loop.extent.value.data for loop in loops_of(nest)}
+    if leaf.kind.data == "window" or len(leaf.reduce_axes) != 1 or any(leaf.is_padded):
+        return None
+    folded = leaf.reduce_axes.data[0].data
+    for vectors in reversed(list(sizes)):
+        if vectors not in leaf.axis_names or sizes[vectors] < lanes:
+            continue
+        reads = _reads_axis(leaf, vectors)
+        varying = [number for number, read in enumerate(reads) if read]
+        rows = [axis for axis in sizes if axis != vectors and _is_row(leaf, axis, reads)]
+        if len(varying) != 1 or (len(rows) > 1 and sizes[rows[-1]] < 2):
+            continue
+        return Product(
+            leaf,
+            sizes,
+            vectors,
+            rows[-1] if rows else None,
+            folded,
+            varying[0],
+            is_dense=runs_along_lanes(leaf, vectors) is not None,
+        )
+    return None
 
 
 def _register_tile(
@@ -70,7 +111,7 @@ def _register_tile(
     if there is none (a convolution of each channel alone).
     """
     sizes = {axis_of(loop): loop.extent.value.data for loop in loops_of(nest)}
-    most_rows, most_chunks = (8, 2) if vector_registers >= 32 else (4, 2)
+    most_chunks = 2
     candidates = [axis for axis in reversed(list(sizes)) if axis in leaf.axis_names]
     filled = [axis for axis in candidates if sizes[axis] >= lanes // 2]
     barely = [axis for axis in candidates if lanes // 4 <= sizes[axis] < lanes // 2]
@@ -80,8 +121,13 @@ def _register_tile(
         if not any(reads) or not (rows or leaf.kind.data == "window"):
             continue
         row = rows[-1] if rows else None
-        height = _even_share(sizes[row], most_rows) if row is not None else 1
+        height = 1
         columns = _whole_vectors(sizes[vectors], lanes, most_chunks if rows else 2 * most_chunks)
+        if row is not None and columns < lanes:
+            height = tile_shape(sizes[row], 1, 1, vector_registers, 1)[0]
+        elif row is not None:
+            height, chunks = tile_shape(sizes[row], sizes[vectors], lanes, vector_registers)
+            columns = chunks * lanes
         many_rows = row is not None and sizes[row] >= _PANEL_ROWS
         panel = _panel(leaf, vectors, reads, many_rows=many_rows)
         along = runs_along_lanes(leaf, vectors)
@@ -121,28 +167,6 @@ def _tile_registers(nest: func.FuncOp, leaf: ComputeOp, tile: _Tile) -> Chosen:
     return Chosen(tuple(directives), reason, numbers)
 
 
-def _streamed_axis(nest: func.FuncOp, leaf: ComputeOp, lanes: int) -> str | None:
-    """The last axis, if nothing but it and axes of one point are kept and it lies dense."""
-    loops = loops_of(nest)
-    if leaf.kind.data != "contract" or len(loops) != 1 or len(leaf.reduce_axes) != 1:
-        return None
-    axis = axis_of(loops[0])
-    along = runs_along_lanes(leaf, axis)
-    if along is None or not any(along[: len(leaf.inputs)]):
-        return None
-    return axis if loops[0].extent.value.data >= 2 * lanes else None
-
-
-def _stream_rows(nest: func.FuncOp, leaf: ComputeOp, axis: str, lanes: int) -> Chosen:
-    extent = loops_of(nest, axis)[0].extent.value.data
-    columns = min(-(-extent // lanes) * lanes, ROW_BYTES // element_bytes(leaf))
-    folded = leaf.reduce_axes.data[0].data
-    rows = rows_at_a_time(leaf, folded)
-    tile = directive("thread_tile", {axis: min(columns, extent), folded: rows})
-    reason = "rows streamed in the order of memory past one row of sums"
-    return Chosen((tile,), reason, {"columns": columns, "rows": rows})
-
-
 def rows_at_a_time(leaf: ComputeOp, folded: str) -> int:
     """How many rows of a folded axis to add at a time: four, if that leaves none over."""
     size = leaf.sizes[leaf.axis_names.index(folded)]
@@ -171,13 +195,3 @@ def _whole_vectors(extent: int, lanes: int, most: int) -> int:
     if extent >= lanes:
         return min(most, extent // lanes) * lanes
     return 1 << (extent.bit_length() - 1)
-
-
-def _even_share(extent: int, most: int) -> int:
-    """The largest height up to ``most`` that wastes no rows; ``most`` where it would be small."""
-    if extent <= most:
-        return extent
-    for height in range(most, most // 2, -1):
-        if extent % height == 0:
-            return height
-    return most

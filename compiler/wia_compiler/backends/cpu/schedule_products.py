@@ -1,0 +1,203 @@
+"""Schedules of matrix products: blocks for the caches, streams past few rows, register tiles.
+
+::
+
+    schedule mm {                     a block of B that fits half the second cache,
+        tile j 128, k 1024;             copied to panels of 32 columns, once for all rows
+        thread_tile i 8, j 32;        each panel, each 8 rows of A:
+        reorder j.1, i;                 8 × 2 vectors of sums in registers
+        pack B at k;
+    }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute
+
+from wia_compiler.backends.cpu.caches import Caches
+from wia_compiler.backends.cpu.vector_plan import element_bytes
+from wia_compiler.base.schedule import Directive, Entry, directive
+from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.passes.llvm.types import size_bytes
+from wia_compiler.passes.schedule import Chosen
+from wia_compiler.passes.scheduling.operands import operand_name
+
+_LATENCY = 8
+"""Sums in flight that keep the multipliers busy: 4 cycles of latency, 2 results a cycle."""
+_TILE_OVERHEAD = 40
+"""Steps of the fold that filling and writing a tile's sums takes as long as."""
+_DEEPEST_BLOCK = 1024
+"""Points of a folded axis in a block: from there on, sums are fetched and put away rarely."""
+_FEW_ROWS = 8
+"""Up to so many rows a matrix is streamed past sums instead of copied for registers (8 × 4096 times
+4096 × 4096 on a Zen 4: 3.6 ms for 7.2)."""
+_MANY_ROWS = 128
+"""From so many rows on, the time to copy the matrix does not matter."""
+_SHALLOW_BLOCK = 128
+"""Points of a folded axis in a block of whole rows: the longer the rows that are copied, the faster
+memory is (32 × 4096 times 4096 × 4096: 13.8 ms, 16.1 in blocks of 256 columns)."""
+_FOLDED_AT_ONCE = 8
+"""Rows of a matrix streamed side by side: memory is fastest with so many streams (Zen 4: 8 rows
+take 1.8 ms for 64 MB, 4 take 2.2, 16 take 2.4)."""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction's axes by their role, and their sizes.
+
+    ``vectors`` lies along the lanes, ``rows`` (absent for one row) uses each vector again,
+    ``folded`` is summed over; ``matrix`` is the number of the operand that vectors are read from,
+    ``is_dense`` says that it lies along them in memory.
+    """
+
+    leaf: ComputeOp
+    sizes: Mapping[str, int]
+    vectors: str
+    rows: str | None
+    folded: str
+    matrix: int
+    is_dense: bool
+
+    @property
+    def depth(self) -> int:
+        """Points of the folded axis."""
+        return self.leaf.sizes[self.leaf.axis_names.index(self.folded)]
+
+    @property
+    def width(self) -> int:
+        """Points along the vectors."""
+        return self.sizes[self.vectors]
+
+    @property
+    def height(self) -> int:
+        """Points of the rows."""
+        return 1 if self.rows is None else self.sizes[self.rows]
+
+    @property
+    def outer(self) -> list[str]:
+        """The other axes: products of their own."""
+        return [axis for axis in self.sizes if axis not in (self.vectors, self.rows)]
+
+    @property
+    def matrix_bytes(self) -> int:
+        """Bytes of the matrix that one product reads."""
+        type_ = cast("MemRefType[Attribute]", self.leaf.inputs[self.matrix].type)
+        return self.depth * self.width * size_bytes(type_.element_type)
+
+
+def tile_shape(
+    height: int, width: int, lanes: int, registers: int, most_chunks: int = 4
+) -> tuple[int, int]:
+    """Rows and vectors of the register tile that takes the fewest steps for a product.
+
+    A step multiplies one point of the folded axis: it takes as long as its multiplications, its
+    loads, or the latency of the sums, whichever is longest. Sums, the vectors of one row and one
+    broadcast fit in the registers. Of equal shapes the one with about half the registers as sums
+    is taken: more leave LLVM too few for addresses, fewer load more for each product (a sum more or
+    less than those costs about 1 in 100).
+    """
+    wanted, most = (16, 20) if registers >= 32 else (12, 12)
+    best: tuple[float, int, int, int] | None = None
+    for rows in range(1, min(height, 16) + 1):
+        for chunks in range(1, most_chunks + 1):
+            sums = rows * chunks
+            fits = sums <= most and sums + chunks + 1 <= registers
+            if not fits or (chunks > 1 and chunks * lanes > width):
+                continue
+            tiles = -(-height // rows) * -(-width // (chunks * lanes))
+            steps = tiles * (max(sums, rows + chunks, _LATENCY) + _TILE_OVERHEAD / 64)
+            away = abs(sums - wanted)
+            key = (round(steps / (height * width) * (1 + away / 100), 6), away, -rows, chunks)
+            if best is None or key < best:
+                best = key
+    assert best is not None
+    return -best[2], best[3]
+
+
+def block_product(
+    nest: func.FuncOp, product: Product, lanes: int, registers: int, caches: Caches
+) -> Chosen | None:
+    """Blocks whose panels stay in the second cache; ``None`` where a register tile is all it takes.
+
+    Few rows make the copy of the matrix the larger part of the work: the block is then wider, for
+    memory is read faster in longer rows.
+    """
+    height, width, depth = product.height, product.width, product.depth
+    element = element_bytes(product.leaf)
+    if product.rows is None or height < _FEW_ROWS:
+        return None
+    rows, chunks = tile_shape(height, width, lanes, registers)
+    columns = chunks * lanes
+    is_small = product.matrix_bytes <= caches.l1
+    if (is_small and product.is_dense) or width <= columns:
+        return None
+    if height < 4 * rows and product.matrix_bytes <= caches.l2 and product.is_dense:
+        return None
+    many = height >= _MANY_ROWS
+    panels = 4 if many else max(2 * caches.l2 // (_SHALLOW_BLOCK * columns * element), 1)
+    block = min(panels * columns, -(-width // columns) * columns)
+    deepest = max(min(_DEEPEST_BLOCK, caches.l2 // 2 // (block * element)), 64)
+    deep = _even_share(depth, deepest if many else max(_SHALLOW_BLOCK, deepest))
+    cut: dict[str, int] = {}
+    if block < width:
+        cut[product.vectors] = block
+    if deep < depth:
+        cut[product.folded] = deep
+    directives: list[Directive] = [directive("tile", cut)] if cut else []
+    directives.append(directive("thread_tile", {product.rows: rows, product.vectors: columns}))
+    directives.append(_order(product, cut))
+    array = operand_name(nest, product.leaf, product.matrix)
+    place = product.folded if deep < depth else (f"{product.vectors}.0" if cut else None)
+    if place is None and product.outer:
+        place = product.outer[-1]
+    if place is None:
+        place = f"{product.vectors}.0"
+    directives.append(directive("pack", Entry(array, at=place)))
+    numbers = {"rows": rows, "columns": columns, "block": block, "depth": deep, "panel": array}
+    reason = "a register tile: every vector loaded is used by all rows"
+    return Chosen(tuple(directives), reason, numbers)
+
+
+def _order(product: Product, cut: Mapping[str, int]) -> Directive:
+    """Other products outermost, then blocks, then panels, rows innermost."""
+    assert product.rows is not None
+    blocks = [f"{axis}.0" for axis in cut]
+    panel = f"{product.vectors}.1" if product.vectors in cut else product.vectors
+    return directive("reorder", *product.outer, *blocks, panel, product.rows)
+
+
+def stream_product(
+    nest: func.FuncOp, product: Product, lanes: int, registers: int, caches: Caches
+) -> Chosen | None:
+    """Rows of a matrix that pass by once, for a product with few rows; else ``None``."""
+    height, element = product.height, element_bytes(product.leaf)
+    if not product.is_dense or height > _FEW_ROWS or product.outer:
+        return None
+    chunks = max(min(4, (registers // 2) // height), 1)
+    columns = min(chunks, product.width // lanes) * lanes
+    wide = max(caches.l2 // 2 // (height * element) // columns, 1) * columns
+    cut = {product.vectors: wide} if wide < product.width else {}
+    cut[product.folded] = min(_FOLDED_AT_ONCE, product.depth)
+    rows = {} if product.rows is None else {product.rows: height}
+    directives = [
+        directive("tile", cut),
+        directive("thread_tile", {**rows, product.vectors: columns}),
+    ]
+    if product.matrix_bytes > caches.l2:
+        array = operand_name(nest, product.leaf, product.matrix)
+        ahead = Entry(array, 1, at=product.folded)
+        directives.append(directive("prefetch", ahead, "L2"))
+    reason = "rows streamed in the order of memory past sums in the first cache"
+    return Chosen(tuple(directives), reason, {"columns": columns, "rows": cut[product.folded]})
+
+
+def _even_share(extent: int, most: int) -> int:
+    """The size of the fewest blocks of up to ``most`` points that are about equally large."""
+    blocks = -(-extent // most)
+    return -(-extent // blocks)
