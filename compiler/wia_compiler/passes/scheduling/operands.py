@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 from wia_compiler.base.schedule import Entry
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.scheduling.nest import ScheduledNest, arrays_of
-from wia_compiler.passes.tile_rewrites import IllegalRewrite, axis_of, loops_around
+from wia_compiler.passes.tile_rewrites import IllegalRewrite, axis_of, loops_around, scope_of
 from wia_compiler.passes.tile_rewrites.nest import walking_loops
 from wia_compiler.passes.tile_rewrites.staging import reading_order
 
@@ -31,6 +31,10 @@ def readers_of(nest: ScheduledNest, entry: Entry, array: SSAValue) -> list[tuple
         )
     found = [(leaf, n) for leaf in leaves for n, each in enumerate(leaf.inputs) if each is array]
     folds = [(leaf, n) for leaf, n in found if leaf.folds]
+    if found and all(_is_copied(leaf) for leaf, _ in found):
+        raise IllegalRewrite(
+            f"{entry.name} is copied already", hint="copy it once", span=entry.span
+        )
     found = folds or found
     _, dot, number = (entry.name or "").partition(".")
     if dot:
@@ -45,6 +49,11 @@ def readers_of(nest: ScheduledNest, entry: Entry, array: SSAValue) -> list[tuple
     if not found:
         raise IllegalRewrite(f"no leaf reads {entry.name}", span=entry.span)
     return found
+
+
+def _is_copied(leaf: ComputeOp) -> bool:
+    """Whether a leaf only copies to a buffer of the nest."""
+    return leaf.kind.data == "copy" and all(scope_of(value) for value in leaf.outputs)
 
 
 def copy_place(nest: ScheduledNest, entry: Entry, leaf: ComputeOp, operand: int) -> ForOp | None:

@@ -6,14 +6,13 @@ would change results raises ``IllegalRewrite`` with the reason and leaves the ne
 
 from wia_compiler.passes.tile_rewrites.blocked_folds import block_fold
 from wia_compiler.passes.tile_rewrites.folds import drop_bounds, tile_reduction
+from wia_compiler.passes.tile_rewrites.leaves import tile_leaf, tile_leaves
 from wia_compiler.passes.tile_rewrites.levels import set_leaf_level, set_level
 from wia_compiler.passes.tile_rewrites.loops import (
     innermost_loops,
     remove_unit_loops,
     split_loop,
     tile_axis,
-    tile_leaf,
-    tile_leaves,
 )
 from wia_compiler.passes.tile_rewrites.nest import (
     IllegalRewrite,

@@ -8,7 +8,7 @@ from xdsl.ir.affine import AffineExpr
 
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.emit_leaf import fold_op
-from wia_compiler.passes.tile_rewrites.loops import tile_leaf
+from wia_compiler.passes.tile_rewrites.leaves import tile_leaf
 from wia_compiler.passes.tile_rewrites.nest import IllegalRewrite, replace_leaf, scope_of
 
 

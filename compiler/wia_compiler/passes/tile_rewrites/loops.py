@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects import memref
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from wia_compiler.dialects.tile import ComputeOp, ForOp, LoopLevel, hint_of
-from wia_compiler.passes.affine import atoms
+from wia_compiler.passes.tile_rewrites.buffers import check_layouts, grow_buffers, grow_copies
 from wia_compiler.passes.tile_rewrites.nest import (
     IllegalRewrite,
     axis_of,
     find_loop,
     leaves_of,
-    loops_around,
     loops_of,
     needs_bounds,
     remap_leaf,
@@ -55,6 +53,7 @@ def tile_axis(nest: Operation, axis: str, size: int) -> ForOp:
                 raise IllegalRewrite(
                     f"a {leaf.kind.data} leaf inside {loop.axis.data} has no {axis!r}"
                 )
+            check_layouts(leaf, axis, loop)
     for loop in loops:
         _take_points(loop, axis, size)
     return loops[-1]
@@ -71,8 +70,8 @@ def _take_points(loop: ForOp, axis: str, size: int) -> None:
     if size == 1:
         return
     leaves = leaves_of(loop)
-    _grow_buffers(loop, axis, leaves, size)
-    _grow_copies(loop, axis, leaves, -extent % size)
+    grow_buffers(loop, axis, leaves, size)
+    grow_copies(loop, axis, leaves, -extent % size)
     loop.properties["step"] = IntegerAttr(size, i64)
     for leaf in leaves:
         _widen_leaf(leaf, loop, axis, size, ragged=extent % size != 0)
@@ -95,66 +94,6 @@ def _position(ivs: Sequence[SSAValue], iv: SSAValue) -> int:
     if iv not in ivs:
         raise IllegalRewrite("a leaf does not list the variable of a loop around it")
     return ivs.index(iv)
-
-
-def _grow_buffers(loop: ForOp, axis: str, leaves: Sequence[ComputeOp], size: int) -> None:
-    """Buffers made inside the loop get ``size`` elements where leaves index them by the axis."""
-    buffers = [op for op in loop.walk() if isinstance(op, memref.AllocOp)]
-    along = {op: _dimensions_along(op.memref, axis, leaves) for op in buffers}
-    for op, dimensions in along.items():
-        shape = list(op.memref.type.get_shape())
-        for dimension in dimensions:
-            shape[dimension] = size
-        if dimensions:
-            _replace_buffer(op, shape)
-
-
-def _grow_copies(loop: ForOp, axis: str, leaves: Sequence[ComputeOp], more: int) -> None:
-    """Buffers from outside the loop get room for the last tile; nothing past their end is used."""
-    for leaf in leaves if more else ():
-        own = AffineExpr.dimension(leaf.axis_names.index(axis))
-        operands = (*leaf.inputs, *leaf.outputs)
-        for value, each in zip(operands, leaf.maps, strict=True):
-            op = value.owner
-            if not isinstance(op, memref.AllocOp) or loop.is_ancestor(op):
-                continue
-            along = [own in atoms(result) for result in each.data.results]
-            sizes = op.memref.type.get_shape()
-            if any(along):
-                grown = [size + more * moves for size, moves in zip(sizes, along, strict=True)]
-                _replace_buffer(op, grown)
-
-
-def _dimensions_along(buffer: SSAValue, axis: str, leaves: Sequence[ComputeOp]) -> set[int]:
-    found: set[int] = set()
-    for leaf in leaves:
-        own = AffineExpr.dimension(leaf.axis_names.index(axis))
-        for value, each in zip((*leaf.inputs, *leaf.outputs), leaf.maps, strict=True):
-            if value is not buffer:
-                continue
-            for dimension, result in enumerate(each.data.results):
-                if result == own:
-                    found.add(dimension)
-                elif own in atoms(result):
-                    raise IllegalRewrite(
-                        f"a buffer is indexed by {axis!r} in a way that a tile cannot follow"
-                    )
-    return found
-
-
-def _replace_buffer(op: memref.AllocOp, shape: Sequence[int]) -> None:
-    type = op.memref.type
-    grown = MemRefType(type.element_type, list(shape), type.layout, type.memory_space)
-    made = memref.AllocOp([], [], grown)
-    made.location = op.location
-    made.attributes = dict(op.attributes)
-    made.memref.name_hint = op.memref.name_hint
-    block = op.parent_block()
-    assert block is not None
-    block.insert_op_before(made, op)
-    op.memref.replace_all_uses_with(made.memref)
-    op.detach()
-    op.erase()
 
 
 def split_loop(nest: Operation, named: str | ForOp, size: int) -> tuple[ForOp, ForOp]:
@@ -225,65 +164,6 @@ def _renumber(nest: Operation, axis: str) -> None:
         name = f"{axis}.{depth[loop]}"
         loop.properties["axis"] = StringAttr(name)
         loop.induction_variable.name_hint = hint_of(name)
-
-
-def tile_leaf(leaf: ComputeOp, axis: str, size: int) -> tuple[ForOp, ComputeOp]:
-    """Walk an axis that a leaf has all of ``size`` points at a time: a serial loop around it.
-
-    ::
-
-        map [j = 100] y[i, j] = x[i, j]   →   for %j0 in 100 step 16 @serial
-                                                map [j = 16] y[i, %j0 + j] = x[i, %j0 + j]
-                                                  bounds (%j0 + j < 100)
-
-    A ``wia.ordered`` fold is cut along its first folded axis: cut along another, its elements
-    would be added in another order.
-    """
-    position = leaf.axis_names.index(axis)
-    extent = leaf.sizes[position]
-    before = _folded_before(leaf, position)
-    if before is not None and size < extent:
-        raise IllegalRewrite(
-            f"a sum that the text writes out goes over {before} first: cut along {axis!r} it would "
-            "be added in another order",
-            hint=f"cut {before} into single points first: tile {before} 1",
-        )
-    if size < 1:
-        raise IllegalRewrite(f"a tile of {size} points of axis {axis!r}")
-    size = min(size, extent)
-    outer = [loop for loop in loops_around(leaf) if axis_of(loop) == axis]
-    loop = ForOp(f"{axis}.{len(outer)}", extent, size, "serial")
-    loop.location = leaf.location
-    block = leaf.parent_block()
-    assert block is not None
-    block.insert_op_before(loop, leaf)
-    leaf.detach()
-    loop.body.block.add_op(leaf)
-    ivs = [*leaf.ivs, loop.induction_variable]
-    dims = [AffineExpr.dimension(number) for number in range(len(leaf.axis_names))]
-    dims[position] = AffineExpr.symbol(len(ivs) - 1) + dims[position]
-    symbols = [AffineExpr.symbol(number) for number in range(len(ivs) - 1)]
-    axes = list(zip(leaf.axis_names, leaf.sizes, strict=True))
-    axes[position] = (axis, size)
-    bounds = [(dims[position], extent)] if extent % size else []
-    return loop, remap_leaf(leaf, dims, symbols, ivs, axes=axes, bounds=bounds)
-
-
-def _folded_before(leaf: ComputeOp, position: int) -> str | None:
-    """The folded axis before one of an ordered leaf that it walks more slowly."""
-    if not leaf.is_ordered or not leaf.reductions[position]:
-        return None
-    axes = zip(leaf.axis_names[:position], leaf.sizes, leaf.reductions, strict=False)
-    return next((name for name, size, folded in axes if folded and size > 1), None)
-
-
-def tile_leaves(nest: Operation, axis: str, size: int) -> list[ForOp]:
-    """Walk an axis ``size`` points at a time in each leaf that has more of them (``tile_leaf``)."""
-    made: list[ForOp] = []
-    for leaf in leaves_of(nest):
-        if axis in leaf.axis_names and leaf.sizes[leaf.axis_names.index(axis)] > size:
-            made.append(tile_leaf(leaf, axis, size)[0])
-    return made
 
 
 def remove_unit_loops(nest: Operation) -> None:

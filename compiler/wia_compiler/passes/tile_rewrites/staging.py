@@ -153,6 +153,9 @@ def _axes_of(leaf: ComputeOp, atom: AffineExpr, walked: Sequence[ForOp]) -> list
             found.append(leaf.axis_names[read.position])
         elif isinstance(read, AffineSymExpr) and leaf.ivs[read.position] in variables:
             found.append(variables[leaf.ivs[read.position]])
+    foreign = [name for name in found if name not in leaf.axis_names]
+    if foreign:
+        raise IllegalRewrite(f"the leaf has no axis {foreign[0]!r}, though a loop over it moves it")
     return found
 
 

@@ -37,4 +37,6 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
             if loop is not None:
                 order = reading_order(leaf, operand, loop)
                 staged = stage_operand(leaf, operand, loop, nest.memory.packed, order=order)
-                split_panels(staged[2], operand, order[-1])
+                width = dict(zip(leaf.axis_names, leaf.sizes, strict=True))[order[-1]]
+                if width > 1:
+                    split_panels(staged[2], operand, order[-1])

@@ -68,6 +68,12 @@ def _cut_loops(nest: ScheduledNest, entry: Entry, axis: str, size: int) -> list[
     made: list[ForOp] = []
     for loop in loops:
         step, extent = loop.step.value.data, loop.extent.value.data
+        if loop.level.data != "serial":
+            raise IllegalRewrite(
+                f"{loop.axis.data} is @{loop.level.data} already",
+                hint="write tile before parallel",
+                span=entry.span,
+            )
         if size < step:
             raise IllegalRewrite(
                 f"{loop.axis.data} takes {step} points at a time already: no block has {size}",

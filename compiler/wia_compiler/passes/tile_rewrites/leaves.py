@@ -1,0 +1,74 @@
+"""Axes that leaves walk alone: a loop right around each of them."""
+
+from __future__ import annotations
+
+from xdsl.ir import Operation
+from xdsl.ir.affine import AffineExpr
+
+from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.passes.tile_rewrites.nest import (
+    IllegalRewrite,
+    axis_of,
+    leaves_of,
+    loops_around,
+    remap_leaf,
+)
+
+
+def tile_leaf(leaf: ComputeOp, axis: str, size: int) -> tuple[ForOp, ComputeOp]:
+    """Walk an axis that a leaf has all of ``size`` points at a time: a serial loop around it.
+
+    ::
+
+        map [j = 100] y[i, j] = x[i, j]   →   for %j0 in 100 step 16 @serial
+                                                map [j = 16] y[i, %j0 + j] = x[i, %j0 + j]
+                                                  bounds (%j0 + j < 100)
+
+    A ``wia.ordered`` fold is cut along its first folded axis: cut along another, its elements
+    would be added in another order.
+    """
+    position = leaf.axis_names.index(axis)
+    extent = leaf.sizes[position]
+    before = _folded_before(leaf, position)
+    if before is not None and size < extent:
+        raise IllegalRewrite(
+            f"a sum that the text writes out goes over {before} first: cut along {axis!r} it would "
+            "be added in another order",
+            hint=f"cut {before} into single points first: tile {before} 1",
+        )
+    if size < 1:
+        raise IllegalRewrite(f"a tile of {size} points of axis {axis!r}")
+    size = min(size, extent)
+    outer = [loop for loop in loops_around(leaf) if axis_of(loop) == axis]
+    loop = ForOp(f"{axis}.{len(outer)}", extent, size, "serial")
+    loop.location = leaf.location
+    block = leaf.parent_block()
+    assert block is not None
+    block.insert_op_before(loop, leaf)
+    leaf.detach()
+    loop.body.block.add_op(leaf)
+    ivs = [*leaf.ivs, loop.induction_variable]
+    dims = [AffineExpr.dimension(number) for number in range(len(leaf.axis_names))]
+    dims[position] = AffineExpr.symbol(len(ivs) - 1) + dims[position]
+    symbols = [AffineExpr.symbol(number) for number in range(len(ivs) - 1)]
+    axes = list(zip(leaf.axis_names, leaf.sizes, strict=True))
+    axes[position] = (axis, size)
+    bounds = [(dims[position], extent)] if extent % size else []
+    return loop, remap_leaf(leaf, dims, symbols, ivs, axes=axes, bounds=bounds)
+
+
+def _folded_before(leaf: ComputeOp, position: int) -> str | None:
+    """The folded axis before one of an ordered leaf that it walks more slowly."""
+    if not leaf.is_ordered or not leaf.reductions[position]:
+        return None
+    axes = zip(leaf.axis_names[:position], leaf.sizes, leaf.reductions, strict=False)
+    return next((name for name, size, folded in axes if folded and size > 1), None)
+
+
+def tile_leaves(nest: Operation, axis: str, size: int) -> list[ForOp]:
+    """Walk an axis ``size`` points at a time in each leaf that has more of them (``tile_leaf``)."""
+    made: list[ForOp] = []
+    for leaf in leaves_of(nest):
+        if axis in leaf.axis_names and leaf.sizes[leaf.axis_names.index(axis)] > size:
+            made.append(tile_leaf(leaf, axis, size)[0])
+    return made
