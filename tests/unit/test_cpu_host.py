@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
+import pytest
 from wia_compiler.backends.cpu.caches import Caches, read_caches, these_caches
+from wia_compiler.backends.cpu.cores import allowed_share, available_cores
 from wia_compiler.backends.cpu.host import this_host
 
 
@@ -25,3 +30,25 @@ def test_a_host_knows_its_caches_and_features() -> None:
     assert Caches(1, 3, 0).last == 3
     assert host.cores >= 1
     assert host.has("sse2") and not host.has("sse9") and not host.has("")
+
+
+@pytest.mark.parametrize(
+    ("limits", "share"),
+    [
+        ({}, math.inf),
+        ({"": "max 100000"}, math.inf),
+        ({"": "150000 100000"}, 1.5),
+        ({"a": "400000 100000", "a/b": "max 100000"}, 4.0),
+        ({"a": "200000 100000", "a/b": "300000 100000"}, 2.0),
+        ({"a/b": "nonsense"}, math.inf),
+    ],
+)
+def test_containers_limit_the_cores(limits: dict[str, str], share: float, tmp_path: Path) -> None:
+    own = tmp_path / "cgroup"
+    own.write_text("1:cpuset:/\n0::/a/b\n")
+    for folder, text in limits.items():
+        (tmp_path / "groups" / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "groups" / folder / "cpu.max").write_text(text)
+    assert allowed_share(tmp_path / "groups", own) == share
+    assert allowed_share(tmp_path / "groups", tmp_path / "none") == math.inf
+    assert available_cores() >= 1

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from wia_compiler.backends.cpu.caches import read_caches
-from wia_compiler.backends.cpu.host import available_cores
+from wia_compiler.backends.cpu.cores import available_cores
 
 
 @dataclass(frozen=True)

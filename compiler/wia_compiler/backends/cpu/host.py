@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import os
 import platform
 from dataclasses import dataclass
 
 from wia_compiler.backends.cpu.caches import Caches, these_caches
+from wia_compiler.backends.cpu.cores import available_cores
 from wia_compiler.backends.cpu.cpus import CPUS
 from wia_compiler.base.errors import TargetError
 from wia_compiler.passes.llvm.library import llvm_binding
@@ -114,10 +114,3 @@ def _triple(machine: str) -> str:
 
 def _llvm_version() -> str:
     return ".".join(map(str, llvm_binding().llvm_version_info))
-
-
-def available_cores() -> int:
-    """Cores that this process may run on at this moment."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

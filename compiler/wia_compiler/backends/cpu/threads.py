@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wia_compiler.backends.cpu.host import available_cores
+from wia_compiler.backends.cpu.cores import available_cores
 from wia_compiler.base.settings import Settings
 from wia_compiler.passes.llvm.library import llvm_binding
 
@@ -79,7 +79,8 @@ def start_pool() -> Any:
     llvm = llvm_binding()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    target = llvm.Target.from_default_triple().create_target_machine(opt=2)
+    # Nothing here runs often enough for LLVM's optimiser to earn the 20 ms that it takes.
+    target = llvm.Target.from_default_triple().create_target_machine(opt=0)
     text = _text() if supports_threads() else _ALONE
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(text), target)
     engine.finalize_object()
