@@ -16,7 +16,7 @@ def available_cores() -> int:
         cores = len(os.sched_getaffinity(0))
     else:
         cores = os.cpu_count() or 1
-    return max(1, min(cores, math.ceil(allowed_share())))
+    return max(1, math.ceil(min(cores, allowed_share())))
 
 
 def allowed_share(groups: Path = _GROUPS, own_group: Path = _OWN_GROUP) -> float:
