@@ -66,7 +66,7 @@ def _loads(op: Operation, loop: Operation) -> bool:
     """
     if not isinstance(op, ComputeOp):
         return isinstance(op, memref.LoadOp)
-    if op.kind.data != "copy" and math.prod(op.sizes) > LONGEST_TILE:
+    if op.folds or (op.kind.data != "copy" and math.prod(op.sizes) > LONGEST_TILE):
         return False
     return any(not _is_made_in(value, loop) for value in op.inputs)
 
