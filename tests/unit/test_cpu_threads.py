@@ -291,7 +291,7 @@ GATHER = """kernel k(input x: tensor<N, f32>, input p: tensor<N, i32>, inout y: 
     [
         (PRODUCT, ("f32", "f32"), "tile k 8; parallel k.0", "k.0 walks a folded axis"),
         (PRODUCT, ("f32", "f32"), "parallel k", "axis 'k' has no loop"),
-        (RUNNING, ("f32", "f32"), "parallel i", "no loop 'i'"),
+        (RUNNING, ("f32", "f32"), "parallel i", "reads what y"),
         (GATHER, ("f32", "i32", "f32"), "parallel i", "i.0 checks indices as it runs"),
     ],
 )
