@@ -19,15 +19,15 @@ def test_a_softmax_computes_its_exponentials_once() -> None:
     assert build.stage("schedule").text.count("math.exp") == 1
     (decision,) = build.stage("schedule").decisions
     assert decision.taken
-    assert str(decision.numbers["schedule"]).startswith("keep converted")
+    assert str(decision.numbers["schedule"]).startswith("keep")
 
 
 def test_a_row_that_is_too_long_to_keep_is_computed_again() -> None:
     text = "kernel k(input X: tensor, output Y: tensor) { Y = softmax(X, dim=1); }"
     (kernel,) = wia.compile(text).values()
-    build = kernel.build(wia.spec((2, 20_000), "f32"))
+    build = kernel.build(wia.spec((2, 200_000), "f32"))
     assert build.stage("schedule").text.count("math.exp") == 2
-    X = np.random.default_rng(1).standard_normal((2, 20_000)).astype(np.float32)
+    X = np.random.default_rng(1).standard_normal((2, 200_000)).astype(np.float32)
     assert np.abs(kernel(X) - wia.reference(kernel, X)).max() < 1e-6
 
 

@@ -22,6 +22,11 @@ class Caches:
     l3: int = 8 << 20
 
     @property
+    def kept_elements(self) -> int:
+        """Elements of a row that are kept between passes over it: in f64, half of one core's L2."""
+        return max(1, self.l2 // 16)
+
+    @property
     def last(self) -> int:
         """The largest cache: what is streamed past it comes from memory."""
         return max(self.l1, self.l2, self.l3)

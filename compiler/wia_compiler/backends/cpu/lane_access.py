@@ -21,6 +21,7 @@ from xdsl.ir.affine import AffineDimExpr, AffineMap
 
 from wia_compiler.backends.cpu.lane_plan import LanePlan, flat_place
 from wia_compiler.backends.cpu.lane_walk import Place, Points
+from wia_compiler.dialects.shared_attributes import vector_type
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.affine import linear_form
@@ -43,6 +44,7 @@ class LaneAccess:
     plan: LanePlan
     views: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     fixed: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
+    _mask: tuple[tuple[IndexEmitter, SSAValue], SSAValue] | None = None
 
     @property
     def leaf(self) -> ComputeOp:
@@ -76,9 +78,15 @@ class LaneAccess:
         """Which lanes take part; ``None``: all."""
         if place.room is None:
             return None
-        shape = VectorType(i1, [self.plan.lanes])
-        made = vector.CreateMaskOp.build(operands=[[place.room]], result_types=[shape])
-        return place.emitter.emit(made)
+        key = (place.emitter, place.room)
+        if self._mask is None or self._mask[0] != key:
+            self._mask = key, self._make_mask(place.emitter, place.room)
+        return self._mask[1]
+
+    def _make_mask(self, emitter: IndexEmitter, room: SSAValue) -> SSAValue:
+        shape = vector_type(i1, self.plan.lanes)
+        made = vector.CreateMaskOp.build(operands=[[room]], result_types=[shape])
+        return emitter.emit(made)
 
     def _input(self, place: Place, number: int) -> SSAValue:
         value, each = self.leaf.inputs[number], self.leaf.input_maps[number]
@@ -109,14 +117,14 @@ class LaneAccess:
     def _broadcast(self, emitter: IndexEmitter, number: int, points: Points) -> SSAValue:
         value = self.leaf.inputs[number]
         scalar = self.scalar(emitter, value, self.leaf.input_maps[number], points)
-        return emitter.emit(vector.BroadcastOp(scalar, VectorType(scalar.type, [self.plan.lanes])))
+        return emitter.emit(vector.BroadcastOp(scalar, vector_type(scalar.type, self.plan.lanes)))
 
     def _positions(self, place: Place, each: AffineMap) -> SSAValue:
         """``first + factor * lane`` in each lane."""
         emitter = place.emitter
         step = linear_form(each.results[0]).terms[AffineDimExpr(self.plan.axis)]
         first = emitter.affine(each.results[0], place.points, self.plan.context.ivs)
-        type_ = VectorType(i64, [self.plan.lanes])
+        type_ = vector_type(i64, self.plan.lanes)
         number = emitter.emit(arith.IndexCastOp(first, i64))
         steps = [step * lane for lane in range(self.plan.lanes)]
         offsets = DenseIntOrFPElementsAttr.from_list(cast("VectorType[Any]", type_), steps)
@@ -126,7 +134,7 @@ class LaneAccess:
     def _load(self, place: Place, value: SSAValue, each: AffineMap, *, backwards: bool) -> SSAValue:
         emitter = place.emitter
         array, indices = self._target(place, value, each, backwards=backwards)
-        type_ = VectorType(_element(value), [self.plan.lanes])
+        type_ = vector_type(_element(value), self.plan.lanes)
         mask = self.mask(place)
         if mask is None:
             loaded = emitter.emit(vector.LoadOp(array, indices, type_))

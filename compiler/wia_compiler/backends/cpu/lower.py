@@ -30,6 +30,7 @@ from wia_compiler.backends.cpu.parallel_loops import (
     lower_shared_loops,
     shared_loops,
 )
+from wia_compiler.backends.cpu.row_facts import note_row_facts
 from wia_compiler.backends.cpu.turn_plan import plan_turn
 from wia_compiler.backends.cpu.vector_leaf import lower_leaf_to_vectors
 from wia_compiler.backends.cpu.vector_map import lower_map_to_vectors
@@ -79,6 +80,7 @@ class LowerPass:
         for function in functions:
             if "wia.nest" in function.attributes:
                 has_leaves_alone = not holds_point_code(function)
+                note_row_facts(function)
                 context.decisions += _lower_leaves(function, self.vector_bytes)
                 if not has_leaves_alone:
                     _lower_points(function, self.vector_bytes)

@@ -25,9 +25,6 @@ from wia_compiler.backends.cpu.schedule_contraction import (
 from wia_compiler.backends.cpu.schedule_maps import choose_map
 from wia_compiler.backends.cpu.schedule_rows import choose_rows
 from wia_compiler.backends.cpu.schedule_text import choose_text_tiles, walks_tiles
-from wia_compiler.backends.cpu.schedule_maps import choose_map
-from wia_compiler.backends.cpu.schedule_rows import choose_rows
-from wia_compiler.backends.cpu.schedule_text import choose_text_tiles, walks_tiles
 from wia_compiler.backends.cpu.schedule_threads import parallel_axis
 from wia_compiler.backends.cpu.schedule_windows import choose_window
 from wia_compiler.backends.cpu.vector_plan import element_bytes, runs_along_lanes
@@ -43,8 +40,6 @@ from wia_compiler.passes.tile_rewrites.sharing import shares_values
 
 REFUSED = {"use_tensor_cores": "a cpu has no tensor cores; its vectors multiply and add"}
 """Directives that a CPU cannot follow, and why."""
-MOST_SHARED = 1 << 13
-"""Elements of a row that are kept rather than computed again: 64 KiB in f64, at home in L2."""
 
 
 @dataclass(frozen=True)
@@ -84,17 +79,11 @@ class SchedulePass:
             return Chosen(reason="its loops run as they are written: it holds more than leaves")
         if walks_tiles(nest):
             return choose_text_tiles(nest, self.vector_bytes, self.vector_registers)
-        if walks_tiles(nest):
-            return choose_text_tiles(nest, self.vector_bytes, self.vector_registers)
         if any(is_folded(loop) for loop in loops_of(nest)):
             return self._choose_scan(nest)
-        reduce = [leaf for leaf in leaves_of(nest) if leaf.kind.data == "reduce"]
-        in_rows = bool(reduce) and all(self._columns(nest, leaf) is None for leaf in reduce)
-        # A row stays in L1 between passes: copying it would cost more (a fifth in f32 on a
-        # Zen 4) than reading it again, but for what several passes compute of it alike.
-        reads = "converted" if in_rows else "none"
-        shared = shares_values(nest, MOST_SHARED, reads=reads)
-        keep = (directive("keep", *(["converted"] if in_rows else [])),) if shared else ()
+        # What costs a function is kept; a difference or a cast costs less than a store and a load.
+        shared = shares_values(nest, self.caches.kept_elements)
+        keep = (directive("keep"),) if shared else ()
         for leaf in leaves_of(nest):
             if leaf.multiplies:
                 registers = (self.vector_bytes, self.vector_registers)
@@ -105,7 +94,7 @@ class SchedulePass:
             if leaf.kind.data == "reduce" and (columns := self._columns(nest, leaf)) is not None:
                 tiled = _tile_columns(nest, *columns)
                 return replace(tiled, directives=(*keep, *tiled.directives))
-        if reduce:
+        if any(leaf.kind.data == "reduce" for leaf in leaves_of(nest)):
             return choose_rows(nest, keep, self.vector_bytes, self.caches)
         return choose_map(nest, keep, self.vector_bytes, self.caches) or Chosen(
             keep, "values that several leaves need are computed once" * shared

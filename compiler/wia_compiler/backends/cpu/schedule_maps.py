@@ -83,7 +83,7 @@ def _cost(op: Operation) -> int:
 def stream_results(nest: func.FuncOp, caches: Caches) -> tuple[Directive, ...]:
     """``stream`` for what a nest writes and does not read, where its arrays fill the last cache."""
     arrays = arrays_of(nest)
-    total = sum(_bytes(value) for value in arrays.values())
+    total = sum(bytes_of(value) for value in arrays.values())
     if total < caches.last:
         return ()
     leaves = leaves_of(nest)
@@ -93,12 +93,13 @@ def stream_results(nest: func.FuncOp, caches: Caches) -> tuple[Directive, ...]:
     names = [
         name
         for name, value in arrays.items()
-        if value in written and value not in read | folded and 2 * _bytes(value) >= caches.l2
+        if value in written and value not in read | folded and 2 * bytes_of(value) >= caches.l2
     ]
     return (directive("stream", *names),) if names else ()
 
 
-def _bytes(value: SSAValue) -> int:
+def bytes_of(value: SSAValue) -> int:
+    """Bytes of all elements of an array."""
     type_ = cast("MemRefType[Attribute]", value.type)
     return num_elements(type_) * size_bytes(type_.element_type)
 

@@ -36,8 +36,6 @@ class CpuTarget:
     @property
     def facts(self) -> TargetFacts:
         """What shared passes may know of this CPU."""
-        from wia_compiler.backends.cpu.schedule import MOST_SHARED
-
         lanes = self.host.vector_bytes // 4
         return TargetFacts(
             name=self.name,
@@ -45,7 +43,7 @@ class CpuTarget:
             bytes_per_flop=_BYTES_PER_FLOP,
             launch_cost_bytes=_CALL_COST_BYTES,
             vector_bytes=self.host.vector_bytes,
-            kept_row_elements=MOST_SHARED,
+            kept_row_elements=self.host.caches.kept_elements,
             keeps_tiles=True,
             widens_operands=True,
         )
@@ -69,7 +67,7 @@ class CpuTarget:
 
         shared_worker().start()  # LLVM loads in its process while the passes run in this one
         host = self.host
-        schedule = SchedulePass(host.vector_bytes, host.vector_registers)
+        schedule = SchedulePass(host.vector_bytes, host.vector_registers, host.caches)
         scales_vectors = host.has("avx512f") and host.has("avx512vl")
         return (schedule, LowerPass(host.vector_bytes, scales_vectors))
 

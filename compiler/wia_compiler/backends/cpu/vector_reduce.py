@@ -28,6 +28,7 @@ from wia_compiler.backends.cpu.lane_plan import LanePlan
 from wia_compiler.backends.cpu.lane_walk import LaneWalk, Place, Points, Values
 from wia_compiler.backends.cpu.vector_body import emit_vector_body
 from wia_compiler.dialects.arith_lanes import SelectLanesOp
+from wia_compiler.dialects.shared_attributes import vector_type
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.emit_index import IndexEmitter
 from wia_compiler.passes.emit_leaf import fold_op, is_folded_into
@@ -101,7 +102,7 @@ class _Row(_Fold):
     def _one_result(self, emitter: IndexEmitter, points: Points, held: Values) -> Values:
         folds = [fold_op(self.leaf, output) for output in self.folded]
         starts = [
-            emitter.emit(splat(neutral(fold), VectorType(fold.results[0].type, [self.plan.lanes])))
+            emitter.emit(splat(neutral(fold), vector_type(fold.results[0].type, self.plan.lanes)))
             for fold in folds
         ]
         for output, start in zip(self.folded, starts, strict=True):
@@ -188,12 +189,12 @@ def neutral(fold: Operation) -> float | int:
 
 def _combined(fold: Operation, parts: SSAValue) -> Operation:
     """All lanes folded into one."""
-    kind = vector.CombiningKindAttr(_KINDS[fold.name])
-    flags = arith.FastMathFlagsAttr([FastMathFlag.REASSOC])
     element: Attribute = cast("VectorType[Attribute]", parts.type).element_type
-    properties: dict[str, Attribute] = {"kind": kind}
+    properties: dict[str, Attribute] = {"kind": vector.CombiningKindAttr(_KINDS[fold.name])}
     if isinstance(fold, arith.AddfOp | arith.MulfOp):
-        properties["fastmath"] = flags
+        properties["fastmath"] = arith.FastMathFlagsAttr([FastMathFlag.REASSOC])
+    elif "fastmath" in fold.properties:
+        properties["fastmath"] = fold.properties["fastmath"]
     return vector.ReductionOp.create(
         operands=[parts], result_types=[element], properties=properties
     )

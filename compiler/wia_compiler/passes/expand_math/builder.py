@@ -112,9 +112,20 @@ class Expansion:
         return self._constants[key]
 
 
+NEVER_POSITIVE = "wia.never_positive"
+"""Attribute of an op whose float result is known to be at most 0, or NaN."""
+
 _SCALE = {bits: f"llvm.x86.avx512.mask.scalef.ps.{bits}" for bits in (128, 256, 512)}
 """AVX-512's multiplication by powers of two, by the bits of a vector; ``pd`` for f64."""
 _ROUNDING_OF_THE_THREAD = 4
+
+
+def _is_never_negative(value: SSAValue) -> bool:
+    """Whether a float is plainly a square, a magnitude or a power."""
+    op = value.owner
+    if isinstance(op, arith.MulfOp):
+        return op.lhs is op.rhs
+    return isinstance(op, math.AbsFOp | math.ExpOp | math.SqrtOp)
 
 
 def _bits_of(type_: Attribute) -> int:
@@ -177,6 +188,22 @@ class Number:
     def is_f32(self) -> bool:
         """Whether its elements are f32."""
         return isinstance(element_of(self.type), Float32Type)
+
+    @property
+    def is_never_positive(self) -> bool:
+        """Whether it is plain that this float is at most 0, or NaN."""
+        op = self.value.owner
+        match op:
+            case _ if isinstance(op, Operation) and NEVER_POSITIVE in op.attributes:
+                return True
+            case arith.NegfOp():
+                return _is_never_negative(op.operand)
+            case arith.MulfOp():
+                owners = [each.owner for each in op.operands]
+                negated = [each.operand for each in owners if isinstance(each, arith.NegfOp)]
+                return len(negated) == 1 and negated[0] in op.operands
+            case _:
+                return False
 
     def _other(self, other: Number | float | int) -> Number:
         return other if isinstance(other, Number) else self.at.constant(other, self.type)

@@ -19,7 +19,8 @@ def exp(x: Number) -> Number:
 
     Beyond the range it is inf or 0; NaN stays NaN.
     """
-    x = x.at_most(89.0).at_least(-104.0) if x.is_f32 else x.at_most(710.0).at_least(-746.0)
+    lowest, highest = (-104.0, 89.0) if x.is_f32 else (-746.0, 710.0)
+    x = (x if x.is_never_positive else x.at_most(highest)).at_least(lowest)
     shifted, whole, r = _reduced(x)
     tail = r.polynomial(coefficients.EXP_F32 if x.is_f32 else coefficients.EXP_F64)
     mantissa = (r * r).fma(tail, r) + 1.0
