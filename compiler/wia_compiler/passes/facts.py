@@ -24,6 +24,8 @@ class TargetFacts:
     and work on them with leaves of its choice (attention); without it such ops are split.
     ``widens_operands`` says that a matrix product can read narrower numbers than it multiplies, and
     makes them wider on the way: as it copies a tile, or in registers.
+    ``masks_edges`` says that vectors leave out the taps of a window that lie outside of its array,
+    so that edges need no nests of their own.
     ``keeps_order`` says that a fold can be done in the order of the text, one rounding for each
     operation (loops over elements); a systolic array adds in an order of its own.
     """
@@ -37,5 +39,6 @@ class TargetFacts:
     kept_row_elements: int = 0
     folds_products: bool = True
     keeps_tiles: bool = False
+    masks_edges: bool = False
     widens_operands: bool = False
     keeps_order: bool = True

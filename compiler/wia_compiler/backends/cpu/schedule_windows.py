@@ -22,10 +22,11 @@ from dataclasses import dataclass
 from xdsl.dialects import func
 from xdsl.ir.affine import AffineDimExpr
 
+from wia_compiler.backends.cpu.slide_plan import sliding_axis
 from wia_compiler.backends.cpu.vector_plan import element_bytes
 from wia_compiler.base.schedule import Directive, Entry, directive
 from wia_compiler.dialects.tile import ComputeOp
-from wia_compiler.passes.affine import atoms, range_of
+from wia_compiler.passes.affine import atoms, linear_form, range_of
 from wia_compiler.passes.emit_index import range_of_value
 from wia_compiler.passes.schedule import Chosen
 from wia_compiler.passes.scheduling.operands import operand_name
@@ -63,7 +64,7 @@ def choose_window(
     sizes = {axis_of(loop): loop.extent.value.data for loop in loops_of(nest)}
     lanes = vector_bytes // element_bytes(leaf)
     filters = sizes[window.filters]
-    if filters < 0.75 * lanes or math.prod(sizes.values()) // filters < _FEWEST_PIXELS:
+    if filters < lanes or math.prod(sizes.values()) // filters < _FEWEST_PIXELS:
         return None
     vectors = _vectors(filters, lanes)
     columns, rows = _pixels(sizes, window, vectors, vector_registers)
@@ -116,7 +117,7 @@ def _slides(leaf: ComputeOp, axis: str) -> bool:
 
 def _vectors(filters: int, lanes: int) -> int:
     """One vector or two of filters at a time: two, unless that computes more for nothing."""
-    if filters <= lanes:
+    if filters < 2 * lanes:
         return 1
     wasted = {count: -filters % (count * lanes) for count in (2, 1)}
     return 2 if wasted[2] <= wasted[1] + filters // 16 else 1
@@ -195,3 +196,50 @@ def _box(leaf: ComputeOp, sizes: dict[str, int], window: Window) -> int:
         found = range_of(result, dims, [(0, 0) if each is not None else None for each in symbols])
         total *= found[1] - found[0] + 1 if found is not None else 1
     return total
+
+
+def choose_slide(
+    nest: func.FuncOp, leaf: ComputeOp, vector_bytes: int, vector_registers: int
+) -> Chosen | None:
+    """The directives for windows that slide along memory (pools, convolutions of each channel).
+
+    ``None`` where they do not: where windows beside one another do not share rows of an input.
+    """
+    loops = loops_of(nest)
+    sliding = sliding_axis(leaf)
+    if sliding is None or not loops or axis_of(loops[-1]) != leaf.axis_names[sliding]:
+        return None
+    sizes = {axis_of(loop): loop.extent.value.data for loop in loops}
+    axis, lanes = leaf.axis_names[sliding], vector_bytes // element_bytes(leaf)
+    window = _roles(nest, leaf)
+    rows = window.filters if window is not None else _rows_beside(leaf, axis, sizes)
+    sums = vector_registers // 2
+    vectors = -(-sizes[axis] // lanes)
+    columns = sizes[axis] if vectors <= sums // 4 else min(sums // 4, 2) * lanes
+    if rows is None:
+        columns = sizes[axis] if vectors <= sums // 2 else sums // 4 * lanes
+    most = max(1, sums // -(-columns // lanes))
+    height = _even(sizes[rows], min(most, 8), min(most, 8)) if rows is not None else 1
+    tile = {axis: columns} if rows is None else {rows: height, axis: columns}
+    tile = {name: size for name, size in tile.items() if size > 1}
+    directives = [directive("thread_tile", tile)] if tile else []
+    if window is not None and len(sizes) > 1:
+        others = [name for name in sizes if name != window.filters]
+        directives.append(directive("reorder", *others, window.filters))
+    numbers = {"columns": columns, "rows": height, "lanes": lanes}
+    reason = "windows beside one another are lanes: every tap is read where it lies"
+    return Chosen(tuple(directives), reason, numbers)
+
+
+def _rows_beside(leaf: ComputeOp, axis: str, sizes: dict[str, int]) -> str | None:
+    """The axis across whose windows rows of the input overlap, so that several share a load."""
+    for name in reversed(list(sizes)):
+        if name != axis and sizes[name] > 1 and name in leaf.axis_names:
+            own = AffineDimExpr(leaf.axis_names.index(name))
+            folded = {AffineDimExpr(n) for n, reduced in enumerate(leaf.reductions) if reduced}
+            for each in leaf.input_maps:
+                for result in each.results:
+                    terms = linear_form(result).terms
+                    if terms.get(own) == 1 and folded & set(terms):
+                        return name
+    return None

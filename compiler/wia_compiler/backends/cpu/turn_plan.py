@@ -6,16 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
-from xdsl.dialects.builtin import IntegerType, MemRefType
-from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.ir.affine import AffineDimExpr
 
-from wia_compiler.backends.cpu.lane_plan import flat_place, has_vector_body
+from wia_compiler.backends.cpu.flat import Tests, places_of, tests_of
+from wia_compiler.backends.cpu.lane_plan import has_vector_body
 from wia_compiler.backends.cpu.vector_plan import Condition, element_bytes
 from wia_compiler.dialects.tile import ComputeOp
-from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.affine import LinearForm, atoms, linear_form
 from wia_compiler.passes.emit_leaf import LeafContext
 
@@ -39,7 +36,6 @@ class TurnPlan:
     turned, and results written along ``along``; ``others`` are walked by loops. ``places`` has the
     place of each operand's element, counted from its first. The body is computed before the turn
     (``body_first``) or after it; ``turned`` are the inputs that are turned in the latter case.
-    ``conditions`` are to be tested: those of the leaf, then those of each padded input.
     """
 
     context: LeafContext
@@ -51,8 +47,7 @@ class TurnPlan:
     places: tuple[LinearForm, ...]
     body_first: bool
     turned: tuple[bool, ...]
-    bounds: tuple[Condition, ...]
-    padding: tuple[tuple[Condition, ...], ...]
+    tests: Tests
 
     @property
     def leaf(self) -> ComputeOp:
@@ -69,23 +64,17 @@ def plan_turn(context: LeafContext, vector_bytes: int) -> TurnPlan | None:
     leaf = context.leaf
     if leaf.kind.data not in ("map", "copy") or len(leaf.outputs) != 1 or not leaf.inputs:
         return None
-    operands = (*leaf.inputs, *leaf.outputs)
-    if not has_vector_body(leaf) or not all(_is_plain(value) for value in operands):
+    places, tests = places_of(leaf), tests_of(context)
+    if not has_vector_body(leaf) or places is None or tests is None:
         return None
-    maps = (*leaf.input_maps, *leaf.output_maps)
-    places = tuple(linear_form(flat_place(v, m)) for v, m in zip(operands, maps, strict=True))
-    conditions = _conditions(context)
-    if conditions is None or not all(_is_linear_in_axes(place) for place in places):
-        return None
-    bounds, padding = conditions
-    axes = _joined_axes(leaf, places, [*bounds, *(each for row in padding for each in row)])
+    axes = _joined_axes(leaf, places, tests.every)
     along = _largest(axes, [axis for axis in axes if _step(places[-1], axis) == 1])
     if along is None:
         return None
     turned = _largest(axes, [a for a in axes if a is not along and _turns(places, a, along)])
     if turned is None:
         return None
-    if not all(_is_testable(each, turned, along) for each in (*bounds, *sum(padding, ()))):
+    if not all(_is_testable(each, turned, along) for each in tests.every):
         return None
     steps = [(_step(place, turned), _step(place, along)) for place in places[:-1]]
     body_first = all(across in (0, 1) for across, _ in steps)
@@ -98,47 +87,7 @@ def plan_turn(context: LeafContext, vector_bytes: int) -> TurnPlan | None:
     lanes = min(whole, 1 << (turned.size - 1).bit_length())
     side = min(lanes, 1 << (along.size - 1).bit_length())
     others = tuple(axis for axis in axes if axis is not along and axis is not turned)
-    return TurnPlan(
-        context, turned, along, others, lanes, side, places, body_first, flags, bounds, padding
-    )
-
-
-def _is_plain(value: SSAValue) -> bool:
-    """Whether vectors of elements can be loaded: memory that exists, elements of whole bytes."""
-    element = cast("MemRefType[Attribute]", value.type).element_type
-    return not isinstance(value.owner, PositionsOp) and element != IntegerType(1)
-
-
-def _conditions(
-    context: LeafContext,
-) -> tuple[tuple[Condition, ...], tuple[tuple[Condition, ...], ...]] | None:
-    """What must be tested, for the leaf and for each padded input; ``None`` if not linear."""
-    leaf = context.leaf
-
-    def needed(expressions: Sequence[AffineExpr], limits: Sequence[int]) -> tuple[Condition, ...]:
-        pairs = zip(expressions, limits, strict=True)
-        return tuple(Condition(e, n) for e, n in pairs if not context.is_within(e, n))
-
-    bounds = needed(leaf.bounds.data.results, leaf.limit_values)
-    padding = tuple(
-        needed(each.results, cast("MemRefType[Attribute]", value.type).get_shape())
-        if padded
-        else ()
-        for value, each, padded in zip(leaf.inputs, leaf.input_maps, leaf.is_padded, strict=True)
-    )
-    every = (*bounds, *(each for row in padding for each in row))
-    if not all(linear_form(each.expression).is_linear for each in every):
-        return None
-    return bounds, padding
-
-
-def _is_linear_in_axes(place: LinearForm) -> bool:
-    """Whether axes stand in it as they are; variables of loops may be divided."""
-    return all(
-        isinstance(atom, AffineDimExpr)
-        or not any(isinstance(each, AffineDimExpr) for each in atoms(atom))
-        for atom in place.terms
-    )
+    return TurnPlan(context, turned, along, others, lanes, side, places, body_first, flags, tests)
 
 
 def _joined_axes(

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects import vector
-from xdsl.dialects.builtin import DenseArrayBase, VectorType, i64
+from xdsl.dialects.builtin import VectorType
 from xdsl.ir import Attribute, SSAValue
 
+from wia_compiler.dialects.shared_attributes import lane_order, vector_type
 from wia_compiler.passes.emit_index import IndexEmitter
 from wia_compiler.passes.llvm.types import size_bytes
 
@@ -61,6 +62,6 @@ def shuffle(
 ) -> SSAValue:
     """The lanes of two vectors with these numbers, those of ``b`` counted after those of ``a``."""
     element = cast("VectorType[Attribute]", a.type).element_type
-    mask = DenseArrayBase.from_list(i64, list(lanes))
-    type_ = VectorType(element, [len(lanes)])
+    mask = lane_order(tuple(lanes))
+    type_ = vector_type(element, len(lanes))
     return emitter.emit(vector.ShuffleOp(a, b, mask, result_type=type_))

@@ -11,19 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from wia_compiler.backends.cpu.turn_plan import TurnAxis, TurnPlan, condition_step
-from wia_compiler.backends.cpu.turn_square import shuffle, turn_square
-from wia_compiler.backends.cpu.vector_body import emit_vector_body
-from wia_compiler.backends.cpu.vector_plan import Condition
-from wia_compiler.passes.affine import linear_form
-from wia_compiler.passes.emit_index import INDEX, IndexEmitter
-from wia_compiler.passes.lane_ops import splat
-from wia_compiler.passes.llvm.types import num_elements
 from xdsl.builder import Builder
 from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import MemRefType, VectorType, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
+
+from wia_compiler.backends.cpu.flat import flat_view
+from wia_compiler.backends.cpu.turn_plan import TurnAxis, TurnPlan, condition_step
+from wia_compiler.backends.cpu.turn_square import shuffle, turn_square
+from wia_compiler.backends.cpu.vector_body import emit_vector_body
+from wia_compiler.backends.cpu.vector_plan import Condition
+from wia_compiler.dialects.shared_attributes import vector_type
+from wia_compiler.passes.affine import linear_form
+from wia_compiler.passes.emit_index import INDEX, IndexEmitter
+from wia_compiler.passes.lane_ops import splat
 
 _WRITTEN_OUT = 4
 """So many blocks of points are written out one after another; a loop walks more."""
@@ -35,8 +37,8 @@ Places = dict[int, SSAValue]
 def lower_turn(plan: TurnPlan, builder: Builder) -> None:
     """Write the leaf's vector code at the builder's place."""
     emitter = IndexEmitter(builder, plan.leaf.location)
-    views = [_flat(emitter, plan.context.array(value)) for value in _operands(plan)]
-    tested = [*plan.bounds, *(each for row in plan.padding for each in row)]
+    views = [flat_view(emitter, plan.context.array(value)) for value in _operands(plan)]
+    tested = plan.tests.every
     if not tested:
         _Version(plan, views, masked=False).write(emitter)
         return
@@ -52,17 +54,6 @@ def lower_turn(plan: TurnPlan, builder: Builder) -> None:
 
 def _operands(plan: TurnPlan) -> list[SSAValue]:
     return [*plan.leaf.inputs, *plan.leaf.outputs]
-
-
-def _flat(emitter: IndexEmitter, value: SSAValue) -> SSAValue:
-    """The memory of an operand as one row of elements."""
-    type_ = cast("MemRefType[Attribute]", value.type)
-    size = num_elements(type_)
-    flat = MemRefType(type_.element_type, [size], memory_space=type_.memory_space)
-    view = memref.ReinterpretCastOp.from_dynamic(value, [0], [size], [1], flat)
-    made = emitter.emit(view)
-    made.name_hint = value.name_hint
-    return made
 
 
 def _holds_everywhere(
@@ -195,7 +186,9 @@ class _Version:
         known: dict[object, SSAValue],
     ) -> SSAValue:
         """``count`` of ``lanes`` points of an input along an axis; 0 where it may not be read."""
-        conditions = [*self.plan.bounds, *self.plan.padding[operand]] if self.masked else []
+        conditions = (
+            [*self.plan.tests.bounds, *self.plan.tests.padding[operand]] if self.masked else []
+        )
         place = self._place(emitter, operand, at)
         tests = tuple(self._value(emitter, each.expression, at) for each in conditions)
         key = (operand, axis, place, tests)
@@ -214,7 +207,7 @@ class _Version:
         conditions: Sequence[Condition],
     ) -> SSAValue:
         view, place = self.views[operand], self._place(emitter, operand, at)
-        type_ = VectorType(cast("MemRefType[Attribute]", view.type).element_type, [lanes])
+        type_ = vector_type(cast("MemRefType[Attribute]", view.type).element_type, lanes)
         zero = splat(0, type_)
         if self.plan.step(operand, axis) == 1:
             mask = self._mask(emitter, axis, lanes, at, count, conditions)
@@ -231,13 +224,13 @@ class _Version:
             place = emitter.emit(arith.SelectOp(allowed, place, emitter.constant(0)))
         scalar = emitter.emit(memref.LoadOp.get(view, [place]))
         value = emitter.emit(vector.BroadcastOp(scalar, type_))
-        if not tests or not self.plan.padding[operand]:
+        if not tests or not self.plan.tests.padding[operand]:
             return value
         return emitter.emit(arith.SelectOp(emitter.both(tests), value, emitter.emit(zero)))
 
     def _store(self, emitter: IndexEmitter, at: Places, count: int, value: SSAValue) -> None:
         plan = self.plan
-        conditions = plan.bounds if self.masked else ()
+        conditions = plan.tests.bounds if self.masked else ()
         mask = self._mask(emitter, plan.along, plan.side, at, count, conditions)
         view, place = self.views[-1], self._place(emitter, len(plan.leaf.inputs), at)
         store: Operation
@@ -259,7 +252,7 @@ class _Version:
         """Which lanes from ``at`` on take part; ``None`` where all do."""
         if count == lanes and not conditions:
             return None
-        shape = VectorType(i1, [lanes])
+        shape = vector_type(i1, lanes)
         room, below = emitter.constant(count), list[SSAValue]()
         tests: list[SSAValue] = []
         for each in conditions:

@@ -18,11 +18,12 @@ from wia_compiler.passes.nests.scans import plan_scan
 from wia_compiler.passes.nests.windows import plan_windows
 
 
-def plan_group(group: Group) -> list[NestPlan]:
+def plan_group(group: Group, *, masks_edges: bool = False) -> list[NestPlan]:
     """The nests that write a group's results; results without elements need none.
 
     Usually one; results of other shapes that do not depend on the group's reduction or
-    contraction get their own. Raises ``NotOneNest`` where the ops cannot share a nest.
+    contraction get their own. ``masks_edges`` is a fact of the target. Raises ``NotOneNest`` where
+    the ops cannot share a nest.
     """
     results = [result for result in group.results if result.target.num_elements]
     if not results:
@@ -31,12 +32,12 @@ def plan_group(group: Group) -> list[NestPlan]:
     if not anchors:
         return _elementwise_plans(group, results)
     live = Group(group.name, group.ops, group.arrays, group.numbers, results)
-    plans, others = _anchored_plans(live, anchors)
+    plans, others = _anchored_plans(live, anchors, masks_edges=masks_edges)
     return [*plans, *_elementwise_plans(group, others)]
 
 
 def _anchored_plans(
-    group: Group, anchors: Sequence[TensorOp]
+    group: Group, anchors: Sequence[TensorOp], *, masks_edges: bool
 ) -> tuple[list[NestPlan], list[Result]]:
     """The nests of a group with reductions or contractions, and the results without either."""
     if all(op.declaration.access == "rows" or kind_of(op) in EXTREMES for op in anchors):
@@ -48,7 +49,7 @@ def _anchored_plans(
         plan, others = plan_contraction(group)
         return [merge_axes(plan)], others
     if kind_of(anchors[0]) == "reduce_window":
-        plans, others = plan_windows(group)
+        plans, others = plan_windows(group, masks_edges=masks_edges)
         return [merge_axes(plan) for plan in plans], others
     plan, others = plan_scan(group)
     return [_renamed(merge_axes(plan))], others

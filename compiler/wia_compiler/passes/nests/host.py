@@ -215,8 +215,10 @@ class HostLowering(HostArrays):
             },
             [Result(inner, target) for inner, target in targets.items()],
         )
-        attention = plan_attention(group, self.context.facts)
-        plans = plan_group(group) if attention is None else [attention]
+        facts = self.context.facts
+        attention = plan_attention(group, facts)
+        masks = facts.masks_edges
+        plans = [attention] if attention is not None else plan_group(group, masks_edges=masks)
         for allocation in allocations.values():
             self.add_once(allocation, location)
         for inner, value in results.items():

@@ -23,7 +23,7 @@ MOST_EDGES = 12
 _TAP_NAMES = "rst"
 
 
-def plan_windows(group: Group) -> tuple[list[NestPlan], list[Result]]:
+def plan_windows(group: Group, *, masks_edges: bool = False) -> tuple[list[NestPlan], list[Result]]:
     """The nests of a group with one sliding window, and the results that do not depend on it.
 
     ::
@@ -35,7 +35,8 @@ def plan_windows(group: Group) -> tuple[list[NestPlan], list[Result]]:
 
     Where a window reaches into padding, only the taps inside the array are folded: each row and
     column of the result at an edge is a nest of its own, with fewer taps. Wide edges are one nest,
-    whose bounds leave taps out element by element.
+    whose bounds leave taps out element by element; so is all of it for a target that
+    ``masks_edges``.
     """
     (op,) = anchors_of(group)
     windows = windows_of(op.values)
@@ -43,7 +44,8 @@ def plan_windows(group: Group) -> tuple[list[NestPlan], list[Result]]:
     plans: list[NestPlan] = []
     others: list[Result] = []
     whole = Piece.whole(op.result_spec.shape)
-    for piece, taps in _pieces(whole, windows, operand[-len(windows) :]):
+    lengths = operand[-len(windows) :]
+    for piece, taps in _pieces(whole, windows, lengths, masks_edges=masks_edges):
         axes, index = piece.axes(), piece.index()
         made, inner, tap = _tap_axes(axes, taps)
         part = (piece.num_elements, whole.num_elements)
@@ -105,18 +107,20 @@ def _bounds(
 
 
 def _pieces(
-    whole: Piece, windows: Sequence[WindowAxis], lengths: Sequence[int]
+    whole: Piece, windows: Sequence[WindowAxis], lengths: Sequence[int], *, masks_edges: bool
 ) -> list[tuple[Piece, tuple[Taps, ...]]]:
     """The result in parts, each with the taps that its windows have.
 
     The middle, where no window leaves the operand, and for each row at an edge a part; or, where
     these are too many, the middle and edges as wide as they are. All of it is one part where the
-    middle is less than half of it.
+    middle is less than half of it, or the target ``masks_edges``.
     """
     if not whole.num_elements:
         return []
     kept = len(whole.parts) - len(windows)
     everything = tuple(Taps(0, window.size) for window in windows)
+    if masks_edges:
+        return [(whole, everything)]
     columns = [
         _divided(whole.parts[axis].size, window, length)
         for axis, (window, length) in enumerate(zip(windows, lengths, strict=True), start=kept)
