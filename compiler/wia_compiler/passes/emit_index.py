@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr
+from xdsl.dialects.builtin import IntegerAttr, LocationAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.ir.affine import (
     AffineBinaryOpExpr,
@@ -19,9 +19,9 @@ from xdsl.ir.affine import (
 from xdsl.rewriter import InsertPoint
 
 from wia_compiler.dialects import tile
+from wia_compiler.dialects.shared_attributes import INDEX as INDEX
+from wia_compiler.dialects.shared_attributes import index_number
 from wia_compiler.passes.affine import Range, linear_form
-
-INDEX = IndexType()
 
 
 class IndexEmitter:
@@ -58,7 +58,9 @@ class IndexEmitter:
         """``arith.constant value : index``."""
         known = self._known.get(value)
         if known is None:
-            known = self.emit(arith.ConstantOp(IntegerAttr(value, INDEX)))
+            number = index_number(value)
+            made = arith.ConstantOp.create(result_types=[INDEX], properties={"value": number})
+            known = self.emit(made)
             self._known[value] = known
             self._constants[known] = value
         return known

@@ -10,11 +10,12 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from wia_compiler.dialects.arith_lanes import LANEWISE, SelectLanesOp, compare
+from wia_compiler.dialects.shared_attributes import vector_type
 
 
 def on_lanes(op: Operation, operands: Sequence[SSAValue], lanes: int) -> Operation:
     """An ``arith`` or ``math`` op on vectors of ``lanes`` elements; ``operands`` are such."""
-    types = [VectorType(result.type, [lanes]) for result in op.results]
+    types = [vector_type(result.type, lanes) for result in op.results]
     match op:
         case arith.ConstantOp():
             return splat(cast("Any", op.value).value.data, types[0])

@@ -14,6 +14,7 @@ from wia_compiler.base.record import Decision
 from wia_compiler.base.schedule import APPLIED, Directive, Schedule
 from wia_compiler.dialects.tile import YieldOp
 from wia_compiler.dialects.tile_points import holds_point_code
+from wia_compiler.dialects.walk import walk
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.nests.writer import NEST
 from wia_compiler.passes.scheduling.apply import apply_schedule
@@ -138,7 +139,7 @@ def user_schedules(nests: Sequence[FuncOp], context: PassContext) -> dict[str, S
 def _computes(nest: FuncOp) -> bool:
     """Whether a nest does more than fill an array with a number, or copy one."""
     return holds_point_code(nest) or any(
-        leaf.folds or any(op.operands and not isinstance(op, YieldOp) for op in leaf.body.walk())
+        leaf.folds or any(op.operands and not isinstance(op, YieldOp) for op in walk(leaf.body))
         for leaf in leaves_of(nest)
     )
 

@@ -24,6 +24,7 @@ from wia_compiler.backends.cpu.status import NUMBERS, Check
 from wia_compiler.base.source import Source, Span
 from wia_compiler.dialects.location import spans_of
 from wia_compiler.dialects.tile_check import CheckOp
+from wia_compiler.dialects.walk import walk
 
 RECORD = MemRefType(i64, [NUMBERS])
 _TABLE = "wia.checks"
@@ -43,7 +44,7 @@ def lower_checks(module: ModuleOp) -> None:
     nests = {
         op.sym_name.data: op
         for op in module.ops
-        if isinstance(op, func.FuncOp) and any(isinstance(each, CheckOp) for each in op.walk())
+        if isinstance(op, func.FuncOp) and any(isinstance(each, CheckOp) for each in walk(op))
     }
     if not nests:
         return
@@ -52,7 +53,7 @@ def lower_checks(module: ModuleOp) -> None:
         block = nest.body.blocks[0]
         status = block.insert_arg(RECORD, len(block.args))
         status.name_hint = "status"
-        for op in list(nest.walk()):
+        for op in list(walk(nest)):
             if isinstance(op, CheckOp):
                 table[op.number.value.data] = _row(op)
                 _write(op, status)
@@ -135,7 +136,7 @@ def _prepare(host: func.FuncOp, nests: dict[str, func.FuncOp]) -> None:
     first = block.first_op
     assert first is not None
     block.insert_ops_before(made, first)
-    for op in host.body.walk():
+    for op in walk(host.body):
         if isinstance(op, func.CallOp) and op.callee.string_value() in nests:
             op.operands = [*op.operands, record.memref]
 

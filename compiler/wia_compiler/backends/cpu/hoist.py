@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from wia_compiler.dialects.tile_check import CheckOp
+from wia_compiler.dialects.walk import walk
 
 
 def hoist_checks(nest: func.FuncOp) -> None:
@@ -25,10 +26,10 @@ def hoist_checks(nest: func.FuncOp) -> None:
 
     The nest may hold no code of the user's own loops: there the order of checks is the text's.
     """
-    if not any(isinstance(op, CheckOp) for op in nest.walk()):
+    if not any(isinstance(op, CheckOp) for op in walk(nest)):
         return
-    written = {op.memref for op in nest.walk() if isinstance(op, memref.StoreOp)}
-    for loop in reversed([op for op in nest.walk() if isinstance(op, scf.ForOp)]):
+    written = {op.memref for op in walk(nest) if isinstance(op, memref.StoreOp)}
+    for loop in reversed([op for op in walk(nest) if isinstance(op, scf.ForOp)]):
         if _runs(loop):
             _hoist_from(loop, written)
 

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, Region
 
 from wia_compiler.dialects.tile import ForOp
 from wia_compiler.dialects.tile_check import CheckOp
+from wia_compiler.dialects.walk import walk
 from wia_compiler.passes.llvm.memory import SCRATCH
 from wia_compiler.passes.llvm.types import num_elements, size_bytes
 
@@ -25,7 +26,7 @@ def shared_loops(op: ForOp) -> list[ForOp]:
     """
     if op.level.data != "thread" or _is_shared(op):
         return []
-    if any(isinstance(inner, CheckOp) for inner in op.walk()):
+    if any(isinstance(inner, CheckOp) for inner in walk(op)):
         return []  # the first check that fails in order is the one to report
     found = [op]
     while (inner := only_loop_in(found[-1])) is not None and inner.level.data == "thread":
@@ -85,7 +86,7 @@ def give_scratch(loop: scf.ParallelOp, stack_bytes: int) -> set[Operation]:
     """
     on_stack = total = 0
     buffers: set[Operation] = set()
-    for op in loop.walk():
+    for op in walk(loop):
         if not isinstance(op, memref.AllocOp | memref.AllocaOp):
             continue
         buffers.add(op)

@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp
 from xdsl.ir import Operation
 
 from wia_compiler.base.record import Level
+from wia_compiler.dialects.walk import walk
 from wia_compiler.passes.expand_math.arctangent import atan
 from wia_compiler.passes.expand_math.builder import Expansion, Number, element_of
 from wia_compiler.passes.expand_math.error_function import erf
@@ -57,7 +58,7 @@ def expand_math(module: Operation, options: ExpandOptions | None = None) -> None
     f16 and bf16 operands are refused with ``TypeError``: the mid level computes those in f32.
     """
     options = options or ExpandOptions()
-    for op in [op for op in module.walk() if op.name in _RULES]:
+    for op in [op for op in walk(module) if op.name in _RULES]:
         if op.name == "arith.remf" and not options.remainders:
             continue
         if not isinstance(element_of(op.operands[0].type), Float32Type | Float64Type):

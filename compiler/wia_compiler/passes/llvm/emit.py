@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 
 from wia_compiler.base.source import Source, Span
+from wia_compiler.dialects.walk import walk
 from wia_compiler.passes.llvm.asking import begin_asking, end_asking
 from wia_compiler.passes.llvm.control import control_handlers, emit_blocks
 from wia_compiler.passes.llvm.conversions import CONVERSIONS
@@ -70,7 +71,7 @@ def emit_llvm(
         for op in module.body.block.ops
         if isinstance(op, func.FuncOp) and not op.is_declaration
     }
-    calls = Counter(op.callee.string_value() for op in module.walk() if isinstance(op, func.CallOp))
+    calls = Counter(op.callee.string_value() for op in walk(module) if isinstance(op, func.CallOp))
     for op in module.body.block.ops:
         if options.skipped_attribute is not None and options.skipped_attribute in op.attributes:
             continue
@@ -136,7 +137,7 @@ def _function(shared: ModuleWriter, op: func.FuncOp, calls: int) -> str:
     if len(results) > 1:
         raise LLVMError(f"@{name} returns {len(results)} values, expected at most one")
     writer.enter(op)
-    if any(each in shared.watched.loops for each in op.walk()):
+    if any(each in shared.watched.loops for each in walk(op)):
         begin_asking(writer)
     emit_blocks(writer, op.body, _emit_block)
     if stoppable:

@@ -23,6 +23,7 @@ from xdsl.dialects import arith, cf, func, scf
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from wia_compiler.dialects.walk import walk
 from wia_compiler.passes.control_flow import edges_into, reachable_blocks
 
 Pace: TypeAlias = "Literal['each', 'counted']"
@@ -104,11 +105,11 @@ def watched_loops(module: ModuleOp) -> Watched:
         for block in function.body.blocks:
             _watch_block(block, loops)
         loops.update(_closing_branches(function, work))
-        if len(loops) > before or any(isinstance(op, scf.ParallelOp) for op in function.walk()):
+        if len(loops) > before or any(isinstance(op, scf.ParallelOp) for op in walk(function)):
             stoppable.add(function.sym_name.data)
     calls = {
         function.sym_name.data: {
-            op.callee.string_value() for op in function.walk() if isinstance(op, func.CallOp)
+            op.callee.string_value() for op in walk(function) if isinstance(op, func.CallOp)
         }
         for function in functions
     }
@@ -123,7 +124,7 @@ def watched_loops(module: ModuleOp) -> Watched:
 def _closing_branches(function: func.FuncOp, work: Mapping[str, int]) -> dict[Operation, Pace]:
     """Branches that lead back; ``work`` is what a call of each function does."""
     place = {block: number for number, block in enumerate(reachable_blocks(function.body))}
-    calls = (op.callee.string_value() for op in function.walk() if isinstance(op, func.CallOp))
+    calls = (op.callee.string_value() for op in walk(function) if isinstance(op, func.CallOp))
     pace: Pace = "each" if sum(work.get(name, 1) for name in calls) > LIGHT_BODY else "counted"
     return {
         edge.branch: pace

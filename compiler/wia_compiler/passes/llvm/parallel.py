@@ -27,6 +27,7 @@ from xdsl.dialects import arith, memref, scf
 from xdsl.dialects.builtin import IntegerAttr, MemRefType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from wia_compiler.dialects.walk import walk
 from wia_compiler.passes.llvm.asking import (
     ask_whether_to_stop,
     begin_asking,
@@ -96,12 +97,12 @@ def parallel_handler(emit_block: Callable[[Writer, Block], None]) -> Handler:
 
 def _captured(writer: Writer, op: scf.ParallelOp) -> list[_Captured]:
     """Values of the function that the loop reads, each once; constants are no values here."""
-    inside: set[SSAValue] = {result for each in op.body.walk() for result in each.results}
-    blocks = [block for each in op.walk() for region in each.regions for block in region.blocks]
+    inside: set[SSAValue] = {result for each in walk(op.body) for result in each.results}
+    blocks = [block for each in walk(op) for region in each.regions for block in region.blocks]
     inside.update(argument for block in blocks for argument in block.args)
     read = dict.fromkeys(
         operand
-        for each in op.body.walk()
+        for each in walk(op.body)
         for operand in each.operands
         if operand not in inside and writer.values[operand].startswith("%")
     )
@@ -138,7 +139,7 @@ def _chunk(
 ) -> str:
     """The function that runs iterations %begin … %end of the loop."""
     shared = outer.module
-    watches = any(each in shared.watched.loops for each in op.walk())
+    watches = any(each in shared.watched.loops for each in walk(op))
     writer = Writer(shared, names[0], stoppable=watches)
     place = shared.metadata.begin_function(names[0], op)
     writer.values.update({value: text for value, text in known.items() if text[0] != "%"})

@@ -18,6 +18,7 @@ from wia_compiler.dialects.loop_hints import (
     note_hints,
 )
 from wia_compiler.dialects.tile_points import AXIS
+from wia_compiler.dialects.walk import walk
 from wia_compiler.passes.scf_rewrites.accumulators import split_accumulators
 from wia_compiler.passes.scf_rewrites.jam import unroll_and_jam
 from wia_compiler.passes.scf_rewrites.loops import CannotExpand, trip_count
@@ -46,7 +47,7 @@ def expand_hints(function: func.FuncOp) -> list[Decision]:
     while hinted := _hinted(function):
         _expand(hinted[-1], function, decisions)
     if decisions:
-        for op in function.walk():
+        for op in walk(function):
             op.attributes.pop(PREFIX + "independent", None)
         tidy_indices(function)
     return decisions
@@ -54,7 +55,7 @@ def expand_hints(function: func.FuncOp) -> list[Decision]:
 
 def _hinted(function: func.FuncOp) -> list[scf.ForOp]:
     """The loops with hints, each before those inside it."""
-    return [op for op in function.walk() if isinstance(op, scf.ForOp) and hints_of(op)]
+    return [op for op in walk(function) if isinstance(op, scf.ForOp) and hints_of(op)]
 
 
 def _jam(loop: scf.ForOp, function: func.FuncOp, decisions: list[Decision]) -> None:

@@ -6,6 +6,7 @@ from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import IndexType, IntegerAttr
 from xdsl.ir import Attribute, Block, SSAValue
 
+from wia_compiler.dialects.walk import walk
 from wia_compiler.passes.emit_index import INDEX, constant_of
 
 
@@ -16,12 +17,12 @@ def tidy_indices(function: func.FuncOp) -> None:
 
         %1 = %i + 4   %2 = %1 + 3   →   %2 = %i + 7
     """
-    for op in list(function.walk()):
+    for op in list(walk(function)):
         if isinstance(op, arith.AddiOp) and op.result.type == INDEX:
             _join(op, function.body.blocks[0])
     for block in function.body.blocks:
         _merge_constants(block, {})
-    for op in reversed(list(function.walk())):
+    for op in reversed(list(walk(function))):
         is_index = isinstance(op, arith.AddiOp | arith.ConstantOp) and op.results[0].type == INDEX
         if is_index and op.results[0].first_use is None:
             op.detach()
