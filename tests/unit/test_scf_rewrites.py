@@ -397,6 +397,20 @@ def test_independent_iterations_may_load_what_others_write() -> None:
     np.testing.assert_array_equal(run(module, [start], start)[0], 2 * start)
 
 
+def test_a_view_is_the_array_that_it_shows() -> None:
+    """A store through a view of ``d`` is one to ``d``: what loads from it does not run ahead."""
+    text = print_ir(in_place(1, PIPELINE)).replace(
+        "memref.store %z, %d[%i] : memref<20xf32>",
+        "memref.store %z, %view[%c0, %i] : memref<1x20xf32>",
+    )
+    view = "memref.reinterpret_cast %d to offset: [0], sizes: [1, 20], strides: [20, 1]"
+    module = parse_ir(
+        text.replace("%n = ", f"%view = {view} : memref<20xf32> to memref<1x20xf32>\n%n = ", 1)
+    )
+    (decision,) = expand(module)
+    assert not decision.taken and "writes to what it loads" in decision.reason
+
+
 def test_a_filled_buffer_has_a_copy_for_each_stage() -> None:
     module = module_of(
         "%a: memref<6x8xf32>, %s: memref<6xf32>",

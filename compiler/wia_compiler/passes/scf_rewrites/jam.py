@@ -18,6 +18,7 @@ from wia_compiler.passes.scf_rewrites.loops import (
     end_turn,
     hoist_invariants,
     is_pure,
+    memory_of,
     replace_loop,
     trip_count,
     write_turns,
@@ -99,7 +100,10 @@ class _Jam:
         """Whether an op is the same in all copies."""
         if self._differ(op.operands):
             return False
-        return is_pure(op) or (isinstance(op, LOADS) and array_of(op) not in self.written)
+        if is_pure(op):
+            return True
+        array = array_of(op) if isinstance(op, LOADS) else None
+        return array is not None and memory_of(array) not in self.written
 
     def _loop(self, loop: scf.ForOp, builder: Builder, copies: list[Values]) -> None:
         """One loop for all copies; it carries what each of them carries."""

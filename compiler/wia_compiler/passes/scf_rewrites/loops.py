@@ -26,6 +26,8 @@ _DIVISIONS = (
     *(arith.FloorDivSIOp, arith.CeilDivSIOp, arith.CeilDivUIOp),
 )
 """Ops that fault on 0: they run only where the loop does."""
+VIEWS = (memref.ReinterpretCastOp, memref.SubviewOp, memref.ViewOp, memref.CastOp)
+"""Ops that give the memory of their first operand another shape."""
 _VECTOR_OPS = ("broadcast", "create_mask", "fma", "reduction", "extract", "insert", "shuffle")
 
 
@@ -177,7 +179,11 @@ def is_pure(op: Operation) -> bool:
     if op.regions or not op.results:
         return False
     dialect, _, name = op.name.partition(".")
-    return dialect in SCALAR_DIALECTS or (dialect == "vector" and name in _VECTOR_OPS)
+    return (
+        isinstance(op, VIEWS)
+        or dialect in SCALAR_DIALECTS
+        or (dialect == "vector" and name in _VECTOR_OPS)
+    )
 
 
 def hoist_invariants(loop: scf.ForOp) -> None:
@@ -210,13 +216,21 @@ def array_of(op: Operation) -> SSAValue | None:
             return None
 
 
+def memory_of(array: SSAValue) -> SSAValue:
+    """The array whose memory a view shows; an array that is no view itself."""
+    while isinstance(array.owner, VIEWS):
+        array = array.owner.operands[0]
+    return array
+
+
 def written_arrays(op: Operation) -> set[SSAValue]:
     """The arrays that an op, or one inside it, writes to."""
     found: set[SSAValue] = set()
     for each in op.walk():
         array = array_of(each)
         if isinstance(each, STORES) and array is not None:
-            found.add(array)
+            found.add(memory_of(array))
         elif array is None and not each.regions and not is_pure(each):
-            found |= {value for value in each.operands if value.type.name == MemRefType.name}
+            arrays = (value for value in each.operands if value.type.name == MemRefType.name)
+            found |= {memory_of(value) for value in arrays}
     return found

@@ -14,7 +14,15 @@ from wia_compiler.dialects.loop_hints import Prefetch
 from wia_compiler.dialects.memref_prefetch import PrefetchOp
 from wia_compiler.passes.emit_index import IndexEmitter, constant_of
 from wia_compiler.passes.llvm.types import size_bytes, strides_of
-from wia_compiler.passes.scf_rewrites.loops import STORES, CannotExpand, Values, array_of, is_pure
+from wia_compiler.passes.scf_rewrites.loops import (
+    LOADS,
+    STORES,
+    CannotExpand,
+    Values,
+    array_of,
+    is_pure,
+    memory_of,
+)
 
 LINE_BYTES = 64
 """A cache line of the CPUs that this code is made for."""
@@ -33,9 +41,7 @@ def insert_prefetches(loop: scf.ForOp, wanted: Prefetch) -> int:
     stores to is fetched to be written. The place may lie behind the array's end: nothing is read.
     """
     array = _argument(loop, wanted.argument)
-    accesses = [
-        op for op in loop.body.walk() if array_of(op) is array and not isinstance(op, PrefetchOp)
-    ]
+    accesses = [op for op in loop.body.walk() if _accesses(op, array)]
     if not accesses:
         raise CannotExpand(f"it does not access {wanted.array}")
     variable = loop.body.block.args[0]
@@ -59,12 +65,12 @@ def insert_prefetches(loop: scf.ForOp, wanted: Prefetch) -> int:
         for each in slices[op] or ():
             emitter.builder.insert(each.clone(values))
         indices = [values.get(index, index) for index in _indices(op)]
-        start = min(each[2] for each in _lines(op))
+        start = min(each[3] for each in _lines(op))
         for line in lines:
             fetched.add(line)
-            distance = (line[2] - start) * LINE_BYTES // size_bytes(_element(array))
+            distance = (line[3] - start) * LINE_BYTES // size_bytes(_element(array))
             place = [*indices[:-1], emitter.add(indices[-1], emitter.constant(distance))]
-            fetch = PrefetchOp(array, place, write=writes, locality=4 - wanted.level)
+            fetch = PrefetchOp(_view(op), place, write=writes, locality=4 - wanted.level)
             fetch.location = op.location
             emitter.builder.insert(fetch)
             made += 1
@@ -79,10 +85,23 @@ def _argument(loop: scf.ForOp, number: int) -> SSAValue:
     return function.body.blocks[0].args[number]
 
 
+def _accesses(op: Operation, array: SSAValue) -> bool:
+    """Whether an op loads from or stores to an array, or a view of it."""
+    if not isinstance(op, (*LOADS, *STORES)):
+        return False
+    return memory_of(_view(op)) is array
+
+
+def _view(op: Operation) -> SSAValue:
+    """What an access names as its array."""
+    found = array_of(op)
+    assert found is not None
+    return found
+
+
 def _indices(op: Operation) -> tuple[SSAValue, ...]:
     """The index operands of an access: those that follow its array, one for each axis."""
-    array = array_of(op)
-    assert array is not None
+    array = _view(op)
     place = list(op.operands).index(array) + 1
     rank = len(cast("MemRefType[Attribute]", array.type).get_shape())
     return tuple(op.operands[place : place + rank])
@@ -126,13 +145,11 @@ def _is_within(op: Operation, block: Block) -> bool:
     return each is block
 
 
-def _lines(op: Operation) -> list[tuple[object, object, int]]:
-    """The cache lines that an access touches: its block, what its place varies with, a number.
-
-    Places that differ by a constant share the first two; the number counts lines from there.
+def _lines(op: Operation) -> list[tuple[object, object, object, int]]:
+    """The cache lines that an access touches: its block, its view, what its place varies with, and
+    a number, which counts lines from there. Places that differ by a constant share the rest.
     """
-    array = array_of(op)
-    assert array is not None
+    array = _view(op)
     terms: dict[SSAValue, int] = {}
     start = 0
     strides = strides_of(cast("MemRefType[Attribute]", array.type))
@@ -148,7 +165,7 @@ def _lines(op: Operation) -> list[tuple[object, object, int]]:
             value = op.results[0]
     last = first + size_bytes(value.type) - 1
     key = frozenset(terms.items())
-    return [(op.parent, key, n) for n in range(first // LINE_BYTES, last // LINE_BYTES + 1)]
+    return [(op.parent, array, key, n) for n in range(first // LINE_BYTES, last // LINE_BYTES + 1)]
 
 
 def _add_terms(value: SSAValue, factor: int, terms: dict[SSAValue, int]) -> int:

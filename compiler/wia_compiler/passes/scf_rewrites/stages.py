@@ -16,6 +16,7 @@ from wia_compiler.passes.scf_rewrites.loops import (
     array_of,
     is_buffer,
     is_pure,
+    memory_of,
     written_arrays,
 )
 
@@ -37,7 +38,7 @@ class Stages:
 def split_stages(loop: scf.ForOp) -> Stages:
     """Divide the body of a loop; ``CannotExpand`` where nothing can run ahead."""
     ops = list(loop.body.block.ops)
-    buffers = {op.results[0]: op for op in ops if is_buffer(op)}
+    buffers = {op.results[0]: op for op in ops if is_buffer(op) and _is_accessed_alone(op)}
     while True:
         early = _early(loop, ops, set(buffers))
         writers = {value: _writers(value, ops) for value in buffers}
@@ -110,7 +111,13 @@ def _fills(op: Operation, buffers: set[SSAValue], blocked: set[SSAValue]) -> boo
 def read_arrays(op: Operation) -> set[SSAValue]:
     """The arrays that an op, or one inside it, loads from."""
     reading = (each for each in op.walk() if isinstance(each, (*LOADS, PrefetchOp)))
-    return {array for each in reading if (array := array_of(each)) is not None}
+    return {memory_of(array) for each in reading if (array := array_of(each)) is not None}
+
+
+def _is_accessed_alone(buffer: Operation) -> bool:
+    """Whether a buffer is used by loads and stores alone, which can go to one of its copies."""
+    (value,) = buffer.results
+    return all(array_of(use.operation) is value for use in value.uses)
 
 
 def _writers(buffer: SSAValue, ops: list[Operation]) -> set[Operation]:

@@ -6,7 +6,7 @@ are checked here and noted (``dialects.loop_hints``); lowering writes them out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -105,26 +105,27 @@ def places_of(nest: ScheduledNest, entry: Entry) -> list[Place]:
             span=entry.span,
         )
     name = entry.name
-    named = [loop for loop in all_loops(nest) if loop_name(loop) == name]
-    if named and "." in name:
-        return [Place(name, loop=loop) for loop in named]
     axis, dot, number = name.partition(".")
-    walked: list[Place] = []
-    for leaf in nest.leaves():
-        depth = sum(axis_of(loop) == axis for loop in loops_around(leaf))
-        named_here = size_of(leaf, axis) > 1 and number == str(depth)
-        if named_here if dot else is_walked(leaf, axis, depth):
-            walked.append(Place(axis, leaf=leaf))
-    if walked:
-        return walked
     every = all_loops(nest)
     loops = [loop for loop in every if loop_name(loop).partition(".")[0] == axis]
-    if not dot and loops:
-        return [Place(loop_name(each), loop=each) for each in loops if not _holds(each, loops)]
-    if axis in nest.axes() or not (nest.leaves() or every):
+    named = [loop for loop in loops if loop_name(loop) == name]
+    walked: list[Place] = []
+    for leaf in nest.leaves():
+        around = [loop for loop in loops_around(leaf) if axis_of(loop) == axis]
+        if is_walked(leaf, axis, around) if not dot else number == str(len(around)):
+            walked.append(Place(axis, leaf=leaf))
+    if named and dot:
+        found = [Place(name, loop=loop) for loop in named]
+    elif walked:
+        found = walked
+    elif loops and not dot:
+        found = [Place(loop_name(each), loop=each) for each in loops if not _holds(each, loops)]
+    elif axis in nest.axes() or not (nest.leaves() or every):
         return []
-    nest.loop(entry)  # tells what there is
-    raise IllegalRewrite(f"no loop {name!r}", span=entry.span)
+    else:
+        nest.loop(entry)  # tells what there is
+        raise IllegalRewrite(f"no loop {name!r}", span=entry.span)
+    return [place for place in found if place.trips != 1]
 
 
 def all_loops(nest: ScheduledNest) -> list[Loop]:
@@ -169,10 +170,10 @@ def find_places(
     return fitting
 
 
-def is_walked(leaf: ComputeOp, axis: str, depth: int) -> bool:
-    """Whether an axis of a leaf becomes a loop that a bare name means, of ``depth`` around it."""
+def is_walked(leaf: ComputeOp, axis: str, around: Sequence[ForOp]) -> bool:
+    """Whether a bare name means an axis as a leaf walks it, and not one of the loops ``around``."""
     size = size_of(leaf, axis)
-    if not depth or size == 1:
+    if size == 1 or all(loop.trip_count == 1 for loop in around):
         return size > 1
     folded = axis in {each.data for each in leaf.reduce_axes}
     return size >= SHORTEST_FOLD if folded else size > LONGEST_TILE

@@ -46,7 +46,7 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
 
 def _why_not(place: Place) -> str | None:
     if place.leaf is not None:
-        return _conflict(place.leaf, [place.leaf]) if not place.independent else None
+        return None if place.independent else _conflict(place.leaf, [place.leaf], [place.leaf])
     assert place.loop is not None
     leaves = [op for op in place.loop.walk() if isinstance(op, ComputeOp)]
     if not leaves and isinstance(place.loop, scf.ForOp):
@@ -55,9 +55,11 @@ def _why_not(place: Place) -> str | None:
         except CannotExpand as refusal:
             return why_in_order(place.loop) or f"{place.name}: {refusal}"
         return None
-    if not any(_loads(op, place.loop) for op in place.loop.body.block.ops):
+    loading = [op for op in place.loop.body.block.ops if _loads(op, place.loop)]
+    if not loading:
         return f"the body of {place.name} loads nothing by itself, but in the loops inside it"
-    return None if place.independent else _conflict(place.loop, leaves)
+    own = [op for op in loading if isinstance(op, ComputeOp)]
+    return None if place.independent or not own else _conflict(place.loop, own, leaves)
 
 
 def _loads(op: Operation, loop: Operation) -> bool:
@@ -71,14 +73,13 @@ def _loads(op: Operation, loop: Operation) -> bool:
     return any(not _is_made_in(value, loop) for value in op.inputs)
 
 
-def _conflict(where: Operation, leaves: list[ComputeOp]) -> str | None:
-    """What leaves both read and write in main memory, so that a load ahead may be too early."""
+def _conflict(where: Operation, loading: list[ComputeOp], leaves: list[ComputeOp]) -> str | None:
+    """What a loop writes of all that its loads read, so that a load ahead may be too early."""
     written: set[SSAValue] = {value for leaf in leaves for value in leaf.outputs}
-    read = {value for leaf in leaves for value in leaf.inputs if value in written}
-    outside = [value for value in read if not _is_made_in(value, where)]
-    if not outside:
+    outside = [v for leaf in loading for v in leaf.inputs if not _is_made_in(v, where)]
+    if not outside or any(value not in written for value in outside):
         return None
-    names = ", ".join(sorted(value.name_hint or "an array" for value in outside))
+    names = ", ".join(sorted({value.name_hint or "an array" for value in outside}))
     return f"iterations write to {names}, which later ones read: a load ahead might come too early"
 
 

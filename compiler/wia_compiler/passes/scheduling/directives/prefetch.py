@@ -89,7 +89,7 @@ def _along_leaf(leaf: ComputeOp, array: SSAValue) -> Place | None:
     for number in reversed(order):
         axis = leaf.axis_names[number]
         own = [loop for loop in around if axis_of(loop) == axis]
-        if AffineDimExpr(number) in read and is_walked(leaf, axis, len(own)):
+        if AffineDimExpr(number) in read and is_walked(leaf, axis, own):
             return Place(axis, leaf=leaf)
     moving = {leaf.ivs[atom.position] for atom in read if isinstance(atom, AffineSymExpr)}
     for loop in reversed(around):
