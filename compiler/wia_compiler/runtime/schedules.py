@@ -124,7 +124,8 @@ def _moved(schedule: Schedule, source: Source, down: int) -> Schedule:
         )
         for each in schedule.directives
     )
-    return replace(schedule, directives=directives, source=source, span=_up(schedule.span, down))
+    span = directives[0].span if down and directives else schedule.span
+    return replace(schedule, directives=directives, source=source, span=span)
 
 
 def _up(span: Span, lines: int) -> Span:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wia_compiler.backends.gpu.architecture import REGISTERS_PER_SM
+from wia_compiler.base.schedule import Directive
 
 BLOCK_THREADS = 256
 """8 warps: two for each of an SM's four schedulers; several such blocks fit in its registers."""
@@ -16,13 +17,15 @@ class Choice:
     """Threads of a block, why this mapping, and the numbers it came from.
 
     ``registers`` is how many a thread may have before ptxas trades spills for more blocks an SM;
-    ``None`` leaves that to it.
+    ``None`` leaves that to it. ``directives`` say the same as a schedule of the language does;
+    ``None`` where it has no words for it.
     """
 
     threads: int
     reason: str
     numbers: Mapping[str, float | int | str] = field(default_factory=dict[str, float | int | str])
     registers: int | None = None
+    directives: tuple[Directive, ...] | None = None
 
     @property
     def min_blocks(self) -> int | None:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
 
 from wia_compiler.backends.gpu.architecture import Architecture
+from wia_compiler.backends.gpu.choice import Choice
 from wia_compiler.backends.gpu.launch import BLOCK_SIZE, MIN_BLOCKS
 from wia_compiler.backends.gpu.schedule_contraction import schedule_contraction
 from wia_compiler.backends.gpu.schedule_elementwise import schedule_elementwise
 from wia_compiler.backends.gpu.schedule_points import schedule_points, split_phases
 from wia_compiler.backends.gpu.schedule_rows import schedule_rows
+from wia_compiler.backends.gpu.schedule_user import REFUSED, schedule_as_written
 from wia_compiler.base.errors import Diagnostic, TargetError
 from wia_compiler.base.record import Decision, Level
+from wia_compiler.base.schedule import APPLIED, Schedule
 from wia_compiler.dialects.location import spans_of
 from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.framework import PassContext
-from wia_compiler.passes.tile_rewrites import leaves_of
+from wia_compiler.passes.schedule import nests_of, refuse_directives, user_schedules
+from wia_compiler.passes.scheduling.apply import at_its_line
+from wia_compiler.passes.scheduling.nest import ScheduledNest
+from wia_compiler.passes.tile_rewrites import IllegalRewrite, leaves_of
 
 
 @dataclass(frozen=True)
@@ -38,31 +44,50 @@ class SchedulePass:
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Rewrite each ``wia.nest`` function in place."""
         split_phases(module)
-        for op in module.body.block.ops:
-            if not isinstance(op, FuncOp) or "wia.nest" not in op.attributes:
-                continue
-            _refuse_mixed(op, context)
-            subjects = tuple(filter(None, (context.id_of(op),)))
-            decision = schedule_nest(op, self.architecture)
-            context.decisions.append(replace(decision, subjects=subjects))
+        nests = nests_of(module)
+        written = user_schedules(nests, context)
+        for nest in nests:
+            _refuse_mixed(nest, context)
+            subjects = tuple(filter(None, (context.id_of(nest),)))
+            name, own = nest.sym_name.data, written.get(nest.sym_name.data)
+            subject = ScheduledNest(nest, context.facts)
+            if own is None or not own.directives:
+                chosen = choose(nest, self.architecture)
+            else:
+                chosen = _as_written(subject, own, context)
+            numbers = {"threads": chosen.threads, **chosen.numbers}
+            if chosen.directives is not None:
+                numbers[APPLIED] = "; ".join(map(str, chosen.directives))
+            context.decisions.append(
+                Decision("schedule", name, True, chosen.reason, numbers, subjects)
+            )
+            context.decisions += [
+                Decision("warning", name, True, each, {}, subjects) for each in subject.warnings
+            ]
+            nest.attributes[BLOCK_SIZE] = IntegerAttr(chosen.threads, i64)
+            if chosen.min_blocks is not None:
+                nest.attributes[MIN_BLOCKS] = IntegerAttr(chosen.min_blocks, i64)
 
 
-def schedule_nest(nest: FuncOp, architecture: Architecture) -> Decision:
-    """Schedule one nest and set its ``wia.block_size``."""
+def _as_written(nest: ScheduledNest, schedule: Schedule, context: PassContext) -> Choice:
+    """As a user's schedule says; ``CompileError`` for a line that a GPU cannot follow."""
+    refuse_directives(schedule, context, REFUSED)
+    try:
+        return schedule_as_written(nest, schedule.directives)
+    except IllegalRewrite as refusal:
+        raise at_its_line(refusal, schedule) from None
+
+
+def choose(nest: FuncOp, architecture: Architecture) -> Choice:
+    """Schedule one nest by what it holds."""
     kinds = {leaf.kind.data for leaf in leaves_of(nest)}
     if holds_point_code(nest):
-        chosen = schedule_points(nest)
-    elif kinds & {"contract", "window"}:
-        chosen = schedule_contraction(nest)
-    elif "reduce" in kinds:
-        chosen = schedule_rows(nest, architecture)
-    else:
-        chosen = schedule_elementwise(nest, architecture)
-    nest.attributes[BLOCK_SIZE] = IntegerAttr(chosen.threads, i64)
-    if chosen.min_blocks is not None:
-        nest.attributes[MIN_BLOCKS] = IntegerAttr(chosen.min_blocks, i64)
-    numbers = {"threads": chosen.threads, **chosen.numbers}
-    return Decision("schedule", nest.sym_name.data, True, chosen.reason, numbers)
+        return schedule_points(nest)
+    if kinds & {"contract", "window"}:
+        return schedule_contraction(nest)
+    if "reduce" in kinds:
+        return schedule_rows(nest, architecture)
+    return schedule_elementwise(nest, architecture)
 
 
 def _refuse_mixed(nest: FuncOp, context: PassContext) -> None:

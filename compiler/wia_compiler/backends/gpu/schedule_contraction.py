@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -12,10 +13,11 @@ from wia_compiler.backends.gpu.architecture import WARP_SIZE
 from wia_compiler.backends.gpu.builder import element_type
 from wia_compiler.backends.gpu.choice import Choice, power_of_two_at_least
 from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
-from wia_compiler.backends.gpu.tiling import Tile, kept_loops, tile_loops, uses_axis
+from wia_compiler.backends.gpu.tiling import Tile, as_directives, kept_loops, tile_loops, uses_axis
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.tile_rewrites import (
+    IllegalRewrite,
     axis_of,
     drop_bounds,
     leaves_of,
@@ -56,7 +58,7 @@ def schedule_contraction(nest: FuncOp) -> Choice:
     """Choose by the axes: tiles where both operands are reused, else a thread or warp a result."""
     (leaf,) = [each for each in leaves_of(nest) if each.kind.data in ("contract", "window")]
     sides = _sides(nest, leaf)
-    if sides is not None and _may_stage(leaf, sides):
+    if sides is not None and _may_stage(leaf, sides, FOLD_STEP):
         return _tiled(nest, leaf, sides)
     if leaf.is_ordered:
         return _direct(nest, leaf)
@@ -69,11 +71,47 @@ def schedule_contraction(nest: FuncOp) -> Choice:
     return _direct(nest, leaf)
 
 
-def _may_stage(leaf: ComputeOp, sides: _Sides) -> bool:
+def _may_stage(leaf: ComputeOp, sides: _Sides, step: int) -> bool:
     """Whether the fold may go on over zeros past its end: not a sum in the order of a text."""
     length = leaf.sizes[leaf.axis_names.index(sides.fold)]
     in_registers = scope_of(leaf.outputs[0]) == "register"
-    return not leaf.is_ordered or (in_registers and length % min(FOLD_STEP, length) == 0)
+    return not leaf.is_ordered or (in_registers and length % min(step, length) == 0)
+
+
+def reuses_operands(nest: FuncOp) -> bool:
+    """Whether a contraction is a matrix product, each of whose operands serves several results."""
+    leaves = [leaf for leaf in leaves_of(nest) if leaf.kind.data in ("contract", "window")]
+    return len(leaves) == 1 and _sides(nest, leaves[0]) is not None
+
+
+def tile_as_written(nest: FuncOp, tiles: Mapping[str, Tile], folds: Mapping[str, int]) -> Choice:
+    """Tiles of a user's choice through shared memory; ``IllegalRewrite`` where there is no reuse.
+
+    ``folds`` has the step of the folded axis, or nothing.
+    """
+    (leaf,) = [each for each in leaves_of(nest) if each.kind.data in ("contract", "window")]
+    sides = _sides(nest, leaf)
+    if sides is None:
+        raise IllegalRewrite(
+            "a gpu tiles matrix products alone: here no two axes reuse what the other one reads",
+            hint="leave the schedule to the target",
+        )
+    unknown = [
+        axis for axis in (*tiles, *folds) if axis not in (sides.rows, sides.columns, sides.fold)
+    ]
+    if unknown:
+        raise IllegalRewrite(
+            f"each block takes one point of axis {unknown[0]!r}",
+            hint=f"tile {sides.rows}, {sides.columns} and {sides.fold}",
+        )
+    step = folds.get(sides.fold, FOLD_STEP)
+    if not _may_stage(leaf, sides, step):
+        raise IllegalRewrite(
+            f"{step} points of {sides.fold} at a time do not divide a sum that the text writes out",
+            hint="choose a step that divides it",
+        )
+    whole = {axis: tiles.get(axis, Tile()) for axis in (sides.rows, sides.columns)}
+    return _tiled(nest, leaf, sides, whole, step)
 
 
 def _sides(nest: FuncOp, leaf: ComputeOp) -> _Sides | None:
@@ -95,12 +133,19 @@ def _sides(nest: FuncOp, leaf: ComputeOp) -> _Sides | None:
     return _Sides(rows, columns, folded[0])
 
 
-def _tiled(nest: FuncOp, leaf: ComputeOp, sides: _Sides) -> Choice:
+def _tiled(
+    nest: FuncOp,
+    leaf: ComputeOp,
+    sides: _Sides,
+    tiles: Mapping[str, Tile] | None = None,
+    fold_step: int = FOLD_STEP,
+) -> Choice:
     """Three levels: a block's tile in shared memory, a thread's in registers, steps of the fold."""
-    sizes = {axis_of(loop): loop.extent.value.data for loop in kept_loops(nest)}
-    per_thread = {axis: _thread_tile(sizes[axis]) for axis in (sides.rows, sides.columns)}
-    tiles = {axis: Tile(each * THREADS_PER_SIDE, each) for axis, each in per_thread.items()}
-    step = min(FOLD_STEP, leaf.sizes[leaf.axis_names.index(sides.fold)])
+    if tiles is None:
+        sizes = {axis_of(loop): loop.extent.value.data for loop in kept_loops(nest)}
+        per_thread = {axis: _thread_tile(sizes[axis]) for axis in (sides.rows, sides.columns)}
+        tiles = {axis: Tile(each * THREADS_PER_SIDE, each) for axis, each in per_thread.items()}
+    step = min(fold_step, leaf.sizes[leaf.axis_names.index(sides.fold)])
     tile_loops(nest, tiles)
     (leaf,) = [each for each in leaves_of(nest) if each.kind.data == "contract"]
     loop, leaf = tile_reduction(leaf, sides.fold, step)
@@ -108,15 +153,17 @@ def _tiled(nest: FuncOp, leaf: ComputeOp, sides: _Sides) -> Choice:
         if number < len(leaf.inputs):
             leaf = _stage(leaf, number, loop, sides)
     leaf = drop_bounds(leaf)
-    threads = THREADS_PER_SIDE**2
+    threads = prod(tile.block // tile.each for tile in tiles.values())
     shape = [tiles[sides.rows].block, tiles[sides.columns].block, step]
     numbers = {
         "block tile": "×".join(map(str, shape)),
-        "thread tile": f"{per_thread[sides.rows]}×{per_thread[sides.columns]}",
+        "thread tile": f"{tiles[sides.rows].each}×{tiles[sides.columns].each}",
     }
     wide = size_bytes(element_type(leaf.outputs[0])) > 4
     registers = REGISTERS_WIDE if wide else REGISTERS
-    return Choice(threads, "contraction: tiles in shared memory", numbers, registers)
+    directives = as_directives(tiles, {sides.fold: step})
+    reason = "contraction: tiles in shared memory"
+    return Choice(threads, reason, numbers, registers, directives)
 
 
 def _stage(leaf: ComputeOp, number: int, loop: ForOp, sides: _Sides) -> ComputeOp:

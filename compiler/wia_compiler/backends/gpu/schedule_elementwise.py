@@ -10,7 +10,7 @@ from xdsl.dialects.func import FuncOp
 from wia_compiler.backends.gpu.access import vector_width
 from wia_compiler.backends.gpu.architecture import Architecture
 from wia_compiler.backends.gpu.choice import BLOCK_THREADS, Choice
-from wia_compiler.backends.gpu.tiling import Tile, kept_loops, tile_loops
+from wia_compiler.backends.gpu.tiling import Tile, as_directives, kept_loops, tile_loops
 from wia_compiler.passes.tile_rewrites import axis_of, leaves_of
 
 MIN_BLOCKS_PER_SM = 4
@@ -33,9 +33,10 @@ def schedule_elementwise(nest: FuncOp, architecture: Architecture) -> Choice:
         width //= 2
     tiles = spread_threads(axes, sizes, width)
     tile_loops(nest, tiles)
-    threads = prod(tile.block // tile.each for tile in tiles.values())
+    threads = prod(-(-tile.block // tile.each) for tile in tiles.values())
     reason = f"elementwise: {threads} threads, {width} neighbours each along {axes[-1]}"
-    return Choice(threads, reason, {"vector": width, "points": prod(sizes)})
+    numbers = {"vector": width, "points": prod(sizes)}
+    return Choice(threads, reason, numbers, directives=as_directives(tiles, {}))
 
 
 def spread_threads(

@@ -8,6 +8,7 @@ from typing import Literal
 
 from xdsl.dialects.func import FuncOp
 
+from wia_compiler.base.schedule import Directive, directive
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.tile_rewrites import (
     axis_of,
@@ -76,6 +77,14 @@ def _sink(loop: ForOp) -> None:
     """Move an inner loop inside all grid loops that stand in it."""
     while isinstance(below := loop.body.block.first_op, ForOp) and below.axis.data.endswith(".0"):
         interchange(loop, below)
+
+
+def as_directives(tiles: Mapping[str, Tile], folds: Mapping[str, int]) -> tuple[Directive, ...]:
+    """Tiles in the words of a schedule: ``tile i 64, k 16; thread_tile i 4``."""
+    blocks = {axis: tile.block for axis, tile in tiles.items() if tile.block > 1}
+    each = {axis: tile.each for axis, tile in tiles.items() if tile.each > 1}
+    lines = (("tile", {**blocks, **folds}), ("thread_tile", each))
+    return tuple(directive(name, sizes) for name, sizes in lines if sizes)
 
 
 def uses_axis(leaf: ComputeOp, operand: int, axis: str) -> bool:

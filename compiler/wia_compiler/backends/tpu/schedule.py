@@ -17,7 +17,8 @@ from wia_compiler.base.record import Decision, Level
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.dialects.tpu.machine import SPEC, SystolicMachine
 from wia_compiler.passes.framework import PassContext
-from wia_compiler.passes.nests.writer import NEST
+from wia_compiler.passes.schedule import nests_of, refuse_directives, user_schedules
+from wia_compiler.passes.scheduling.register import directive_names
 from wia_compiler.passes.tile_rewrites import (
     IllegalRewrite,
     leaves_of,
@@ -26,6 +27,11 @@ from wia_compiler.passes.tile_rewrites import (
     tile_axis,
     tile_reduction,
 )
+
+REFUSED = dict.fromkeys(
+    directive_names(), "tiles of a tpu are those of its array, in the order of its program"
+)
+"""Directives that a TPU does not follow, which is all of them, and why."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,9 @@ class ScheduleTpuPass:
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Rewrite ``module`` in place; ``TargetError`` for what the machine cannot spell."""
         check_branches(context, module)
-        nests = [op for op in module.ops if isinstance(op, func.FuncOp) and NEST in op.attributes]
+        nests = nests_of(module)
+        for schedule in user_schedules(nests, context).values():
+            refuse_directives(schedule, context, REFUSED)
         for nest in nests:
             check_nest(context, nest)
         rows = self._rows(nests)

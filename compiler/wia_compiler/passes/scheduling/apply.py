@@ -24,11 +24,19 @@ def apply_schedule(nest: ScheduledNest, schedule: Schedule) -> None:
         try:
             apply_directive(nest, each)
         except IllegalRewrite as refusal:
-            span = refusal.span if refusal.span and refusal.span.line else each.span
-            where = None if schedule.source is None else span
-            message = f"{each}: {refusal}" if where is None else str(refusal)
-            told = Diagnostic(message, where, refusal.hint, schedule.source)
-            raise CompileError([told]) from None
+            raise at_its_line(refusal, schedule, each) from None
+
+
+def at_its_line(
+    refusal: IllegalRewrite, schedule: Schedule, directive: Directive | None = None
+) -> CompileError:
+    """A refusal as an error at the place of a schedule that asked for it."""
+    line = schedule.span if directive is None else directive.span
+    span = refusal.span if refusal.span and refusal.span.line else line
+    where = None if schedule.source is None else span
+    asked = f"{schedule.subject}: " if directive is None else f"{directive}: "
+    message = f"{asked}{refusal}" if where is None else str(refusal)
+    return CompileError([Diagnostic(message, where, refusal.hint, schedule.source)])
 
 
 def apply_directive(nest: ScheduledNest, directive: Directive) -> None:
@@ -37,7 +45,7 @@ def apply_directive(nest: ScheduledNest, directive: Directive) -> None:
     module = find_directive(directive.name, on_points=on_points)
     if on_points and module is find_directive(directive.name):
         _refuse_points(nest, directive)
-    meant = _of_several_points(nest, directive)
+    meant = without_units(nest, directive)
     if meant is not None:
         module.apply(nest, meant)
 
@@ -56,7 +64,7 @@ def _refuse_points(nest: ScheduledNest, directive: Directive) -> None:
                 )
 
 
-def _of_several_points(nest: ScheduledNest, directive: Directive) -> Directive | None:
+def without_units(nest: ScheduledNest, directive: Directive) -> Directive | None:
     """A directive without what it says of axes that have one point; ``None`` where nothing is left.
 
     One schedule then serves arguments of every size: ``tile i 32, j 32`` is ``tile j 32`` for a
