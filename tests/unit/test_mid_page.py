@@ -15,6 +15,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "mid_level.md").read_text(encoding=
 LOOKS = (
     "axis_of",
     "find_loop",
+    "innermost_loops",
+    "is_folded",
     "leaves_of",
     "loops_around",
     "loops_of",
