@@ -17,7 +17,13 @@ from wia_compiler.backends.cpu.parallel_loops import only_loop_in
 from wia_compiler.backends.cpu.vector_plan import element_bytes
 from wia_compiler.base.schedule import Directive, directive
 from wia_compiler.dialects.tile import ComputeOp, ForOp
-from wia_compiler.passes.tile_rewrites import axis_of
+from wia_compiler.passes.tile_rewrites import (
+    IllegalRewrite,
+    axis_of,
+    leaves_of,
+    loops_around,
+)
+from wia_compiler.passes.tile_rewrites.fold_parts import check_parts
 from wia_compiler.passes.tile_rewrites.races import why_not_shared
 
 WORTH_NS = 40_000
@@ -30,6 +36,10 @@ _POINT_COST = 2
 """Loads, stores and address arithmetic beside each operation of point code."""
 _GUESS = 1 << 10
 """Iterations of a loop whose bounds come with the data."""
+_MOST_PARTS = 64
+"""Parts of a fold: enough for many threads, few enough to be folded in no time."""
+_WHOLE_PART = 1024
+"""Parts are multiples of so many points where they are longer: whole vectors on every CPU."""
 _EVEN_TURNS = 16
 """From so many iterations on, threads end at about the same time."""
 
@@ -40,10 +50,37 @@ def parallel_axis(nest: func.FuncOp, vector_bytes: int) -> Directive | None:
     To be called last, on the nest as its other directives leave it; ``vector_bytes`` is the width
     of a vector. ``None`` where the nest is too small, or where no loop may be shared. A loop of few
     turns is named together with the one that it holds and nothing else (``parallel i.0, j.0``):
-    their iterations are shared as one sequence.
+    their iterations are shared as one sequence. Where there is no such loop, a fold outside of all
+    loops is cut into parts (``parallel i 65536``), of sizes that do not depend on the threads.
     """
     names = _shared_loops(nest.body.block, vector_bytes)
-    return directive("parallel", *dict.fromkeys(names)) if names else None
+    if names:
+        return directive("parallel", *dict.fromkeys(names))
+    return _shared_fold(nest, vector_bytes)
+
+
+def _shared_fold(nest: func.FuncOp, vector_bytes: int) -> Directive | None:
+    """The axis of the longest fold outside of all loops, if all folds over it may be cut."""
+    folds = [leaf for leaf in leaves_of(nest) if leaf.folds and not loops_around(leaf)]
+    if not folds:
+        return None
+    longest = max(folds, key=lambda leaf: _time_ns(leaf, vector_bytes))
+    time_ns = _time_ns(longest, vector_bytes)
+    axis = longest.reduce_axes.data[0].data if longest.reduce_axes.data else None
+    if time_ns < WORTH_NS or axis is None:
+        return None
+    try:
+        for leaf in folds:
+            if axis in {name.data for name in leaf.reduce_axes}:
+                check_parts(leaf, axis)
+    except IllegalRewrite:
+        return None
+    extent = longest.sizes[longest.axis_names.index(axis)]
+    count = min(_MOST_PARTS, int(time_ns // (WORTH_NS / 4)), extent)
+    size = -(-extent // count)
+    if size > _WHOLE_PART:
+        size = -(-size // _WHOLE_PART) * _WHOLE_PART
+    return directive("parallel", {axis: size})
 
 
 def _shared_loops(block: Block, vector_bytes: int) -> list[str]:
