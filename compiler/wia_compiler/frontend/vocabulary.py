@@ -44,6 +44,7 @@ KEYWORDS: dict[str, str] = {
 DIRECTIVES: dict[str, str] = {
     "accumulators": "accumulators k 4: so many partial sums, each over every fourth point",
     "cache": "cache A at i.0: a tile of an array in a local buffer, its axes as they lie",
+    "dot": "dot: four neighbouring products of 8-bit integers added at a time, after pack",
     "fuse_at": "fuse_at P i: what P computes, computed at a loop of what reads it",
     "keep": "keep: what several passes over a row compute is computed once",
     "pack": "pack A at i.0: a tile of an array, copied to the order in which it is read",

@@ -32,6 +32,8 @@ from wia_compiler.backends.cpu.parallel_loops import (
 )
 from wia_compiler.backends.cpu.row_facts import note_row_facts
 from wia_compiler.backends.cpu.turn_plan import plan_turn
+from wia_compiler.backends.cpu.vector_dots import lower_dots, plan_dots
+from wia_compiler.backends.cpu.vector_interleave import lower_interleave, plan_interleave
 from wia_compiler.backends.cpu.vector_leaf import lower_leaf_to_vectors
 from wia_compiler.backends.cpu.vector_map import lower_map_to_vectors
 from wia_compiler.backends.cpu.vector_plan import plan_vectors
@@ -64,11 +66,13 @@ class LowerPass:
 
     What the host allocates becomes a slice of one ``%workspace`` argument, which the caller brings
     (the last argument, absent where nothing is needed); the same holds for large buffers of nests.
-    ``scales_vectors``: the CPU multiplies vectors by powers of two in one instruction.
+    ``scales_vectors``: the CPU multiplies vectors by powers of two in one instruction;
+    ``adds_dots``: it adds four products of 8-bit integers in one.
     """
 
     vector_bytes: int = 32
     scales_vectors: bool = False
+    adds_dots: bool = False
 
     name: ClassVar[str] = "lower"
     level: ClassVar[Level] = "low"
@@ -81,7 +85,7 @@ class LowerPass:
             if "wia.nest" in function.attributes:
                 has_leaves_alone = not holds_point_code(function)
                 note_row_facts(function)
-                context.decisions += _lower_leaves(function, self.vector_bytes)
+                context.decisions += _lower_leaves(function, self.vector_bytes, self.adds_dots)
                 if not has_leaves_alone:
                     _lower_points(function, self.vector_bytes)
                 _lower_loops(function.body.block)
@@ -149,12 +153,12 @@ def _lower_loop(op: tile.ForOp) -> None:
     op.erase()
 
 
-def _lower_leaves(nest: func.FuncOp, vector_bytes: int) -> list[Decision]:
+def _lower_leaves(nest: func.FuncOp, vector_bytes: int, adds_dots: bool) -> list[Decision]:
     """Lower all leaves of a nest; gives a decision for each hint that found no loop."""
     lost: dict[str, None] = {}
     for op in list(nest.walk()):
         if isinstance(op, tile.ComputeOp):
-            lost |= dict.fromkeys(_lower_leaf(op, vector_bytes))
+            lost |= dict.fromkeys(_lower_leaf(op, vector_bytes, adds_dots))
     for op in list(nest.body.block.ops):
         if isinstance(op, PositionsOp):
             op.detach()
@@ -163,12 +167,17 @@ def _lower_leaves(nest: func.FuncOp, vector_bytes: int) -> list[Decision]:
     return [Decision("expand", f"{nest.sym_name.data}: {axis}", False, reason) for axis in lost]
 
 
-def _lower_leaf(leaf: tile.ComputeOp, vector_bytes: int) -> list[str]:
+def _lower_leaf(leaf: tile.ComputeOp, vector_bytes: int, adds_dots: bool) -> list[str]:
     """Vector code where the leaf is a register tile or lies along lanes, else scalar loops."""
     leaf = walk_memory_last(guard_leaf(leaf))
     context, builder = LeafContext(leaf), Builder(InsertPoint.before(leaf))
     plan = plan_vectors(context, vector_bytes)
-    if plan is not None:
+    dots = plan_dots(context, vector_bytes) if adds_dots else None
+    if dots is not None:
+        lower_dots(dots, builder)
+    elif adds_dots and (rows := plan_interleave(context, vector_bytes)) is not None:
+        lower_interleave(rows, builder)
+    elif plan is not None:
         lower_leaf_to_vectors(plan, builder)
     elif (lanes := plan_lanes(context, vector_bytes)) is not None:
         (lower_reduce_to_vectors if leaf.folds else lower_map_to_vectors)(lanes, builder)

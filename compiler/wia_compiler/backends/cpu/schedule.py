@@ -46,12 +46,14 @@ REFUSED = {"use_tensor_cores": "a cpu has no tensor cores; its vectors multiply 
 class SchedulePass:
     """Nests in the form in which a CPU's registers and caches serve them.
 
-    ``vector_bytes``, ``vector_registers`` and ``caches`` are those of the CPU.
+    ``vector_bytes``, ``vector_registers`` and ``caches`` are those of the CPU; ``adds_dots``: it
+    adds four products of 8-bit integers in one instruction.
     """
 
     vector_bytes: int = 32
     vector_registers: int = 16
     caches: Caches = field(default_factory=Caches)
+    adds_dots: bool = False
 
     name: ClassVar[str] = "schedule"
     level: ClassVar[Level] = "mid"
@@ -89,7 +91,9 @@ class SchedulePass:
                 registers = (self.vector_bytes, self.vector_registers)
                 chosen = choose_window(nest, leaf, *registers)
                 if chosen is None:
-                    chosen = choose_contraction(nest, leaf, *registers)
+                    chosen = choose_contraction(
+                        nest, leaf, *registers, self.caches, adds_dots=self.adds_dots
+                    )
                 return replace(chosen, directives=(*keep, *chosen.directives))
             if leaf.kind.data == "reduce" and (columns := self._columns(nest, leaf)) is not None:
                 tiled = _tile_columns(nest, *columns)

@@ -19,6 +19,7 @@ from xdsl.ir.affine import AffineDimExpr
 from wia_compiler.backends.cpu.caches import Caches
 from wia_compiler.backends.cpu.schedule_products import (
     Product,
+    adds_neighbours,
     block_product,
     stream_product,
     tile_shape,
@@ -62,6 +63,8 @@ def choose_contraction(
     vector_bytes: int,
     vector_registers: int,
     caches: Caches | None = None,
+    *,
+    adds_dots: bool = False,
 ) -> Chosen:
     """The directives for a nest with a contraction; none where it is better left alone."""
     caches = caches or Caches()
@@ -69,7 +72,9 @@ def choose_contraction(
     product = _product(nest, leaf, lanes)
     if product is not None:
         chosen = stream_product(nest, product, lanes, vector_registers, caches)
-        chosen = chosen or block_product(nest, product, lanes, vector_registers, caches)
+        if chosen is None:
+            dots = adds_dots and adds_neighbours(product)
+            chosen = block_product(nest, product, lanes, vector_registers, caches, dots=dots)
         if chosen is not None:
             return chosen
     tile = _register_tile(nest, leaf, lanes, vector_registers)

@@ -19,14 +19,17 @@ from typing import cast
 from xdsl.dialects import func
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute
+from xdsl.ir.affine import AffineDimExpr
 
 from wia_compiler.backends.cpu.caches import Caches
 from wia_compiler.backends.cpu.vector_plan import element_bytes
 from wia_compiler.base.schedule import Directive, Entry, directive
 from wia_compiler.dialects.tile import ComputeOp
-from wia_compiler.passes.llvm.types import size_bytes
+from wia_compiler.passes.affine import atoms
+from wia_compiler.passes.llvm.types import size_bytes, strides_of
 from wia_compiler.passes.schedule import Chosen
 from wia_compiler.passes.scheduling.operands import operand_name
+from wia_compiler.passes.tile_rewrites.dots import NEIGHBOURS, integer_product
 
 _LATENCY = 8
 """Sums in flight that keep the multipliers busy: 4 cycles of latency, 2 results a cycle."""
@@ -120,8 +123,28 @@ def tile_shape(
     return -best[2], best[3]
 
 
+def adds_neighbours(product: Product) -> bool:
+    """Whether four products along the folded axis can be added at a time: integers of 8 bits, of
+    which the operand that is not the matrix lies dense along it."""
+    leaf, found = product.leaf, integer_product(product.leaf)
+    if found is None:
+        return False
+    other = found.other(product.matrix)
+    fold = AffineDimExpr(leaf.axis_names.index(product.folded))
+    *before, last = leaf.input_maps[other].results
+    strides = strides_of(cast("MemRefType[Attribute]", leaf.inputs[other].type))
+    is_last = last == fold and not any(fold in atoms(each) for each in before)
+    return is_last and strides[-1] == 1
+
+
 def block_product(
-    nest: func.FuncOp, product: Product, lanes: int, registers: int, caches: Caches
+    nest: func.FuncOp,
+    product: Product,
+    lanes: int,
+    registers: int,
+    caches: Caches,
+    *,
+    dots: bool = False,
 ) -> Chosen | None:
     """Blocks whose panels stay in the second cache; ``None`` where a register tile is all it takes.
 
@@ -129,21 +152,24 @@ def block_product(
     memory is read faster in longer rows.
     """
     height, width, depth = product.height, product.width, product.depth
-    element = element_bytes(product.leaf)
+    element = 1 if dots else element_bytes(product.leaf)
     if product.rows is None or height < _FEW_ROWS:
         return None
     rows, chunks = tile_shape(height, width, lanes, registers)
     columns = chunks * lanes
-    is_small = product.matrix_bytes <= caches.l1
-    if (is_small and product.is_dense) or width <= columns:
+    stays = product.is_dense and not dots
+    if stays and (product.matrix_bytes <= caches.l1 or width <= columns):
         return None
-    if height < 4 * rows and product.matrix_bytes <= caches.l2 and product.is_dense:
+    if stays and height < 4 * rows and product.matrix_bytes <= caches.l2:
         return None
     many = height >= _MANY_ROWS
     panels = 4 if many else max(2 * caches.l2 // (_SHALLOW_BLOCK * columns * element), 1)
     block = min(panels * columns, -(-width // columns) * columns)
-    deepest = max(min(_DEEPEST_BLOCK, caches.l2 // 2 // (block * element)), 64)
+    most = _DEEPEST_BLOCK * (NEIGHBOURS if dots else 1)
+    deepest = max(min(most, caches.l2 // 2 // (block * element)), 64)
     deep = _even_share(depth, deepest if many else max(_SHALLOW_BLOCK, deepest))
+    if dots and deep < depth:
+        deep = -(-deep // NEIGHBOURS) * NEIGHBOURS
     cut: dict[str, int] = {}
     if block < width:
         cut[product.vectors] = block
@@ -159,6 +185,8 @@ def block_product(
     if place is None:
         place = f"{product.vectors}.0"
     directives.append(directive("pack", Entry(array, at=place)))
+    if dots:
+        directives.append(directive("dot"))
     numbers = {"rows": rows, "columns": columns, "block": block, "depth": deep, "panel": array}
     reason = "a register tile: every vector loaded is used by all rows"
     return Chosen(tuple(directives), reason, numbers)

@@ -67,9 +67,10 @@ class CpuTarget:
 
         shared_worker().start()  # LLVM loads in its process while the passes run in this one
         host = self.host
-        schedule = SchedulePass(host.vector_bytes, host.vector_registers, host.caches)
+        adds_dots = host.has("avx512vnni") and host.has("avx512vl")
+        schedule = SchedulePass(host.vector_bytes, host.vector_registers, host.caches, adds_dots)
         scales_vectors = host.has("avx512f") and host.has("avx512vl")
-        return (schedule, LowerPass(host.vector_bytes, scales_vectors))
+        return (schedule, LowerPass(host.vector_bytes, scales_vectors, adds_dots))
 
     def generate(
         self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]

@@ -12,6 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from wia_compiler.backends.cpu.vector_plan import Condition, VectorPlan, is_register
+from wia_compiler.dialects.shared_attributes import vector_type
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.affine import range_of
 from wia_compiler.passes.emit_index import IndexEmitter
@@ -90,7 +91,7 @@ class TileAccess:
                     value = self._value(emitter, condition.expression, points)
                     padded.append(emitter.below(value, condition.limit))
         if self.leaf.folds:
-            self._stay_inside(emitter, operand, indices)
+            self.stay_inside(emitter, operand, indices)
         if padded:
             # Outside, an input is read at a place that exists, and replaced by 0.
             inside, start = emitter.both(padded), emitter.constant(0)
@@ -103,7 +104,7 @@ class TileAccess:
         zero = emitter.emit(splat(0, cast("VectorType[Attribute]", value.type)))
         return emitter.emit(arith.SelectOp(emitter.both(padded), value, zero))
 
-    def _stay_inside(self, emitter: IndexEmitter, operand: int, indices: list[SSAValue]) -> None:
+    def stay_inside(self, emitter: IndexEmitter, operand: int, indices: list[SSAValue]) -> None:
         """Past the last row a fold reads the last one again: bounded indices are limited."""
         for number, expression in enumerate(self.leaf.input_maps[operand].results):
             for bound in self.plan.bounds:
@@ -120,7 +121,7 @@ class TileAccess:
         points: Points,
     ) -> SSAValue:
         element = cast("MemRefType[Attribute]", array.type).element_type
-        type_ = VectorType(element, [self.plan.lanes])
+        type_ = vector_type(element, self.plan.lanes)
         if not self.plan.runs_along(self.leaf.input_maps[operand]):
             scalar = emitter.emit(memref.LoadOp.get(array, indices))
             return emitter.emit(vector.BroadcastOp(scalar, type_))
@@ -144,7 +145,7 @@ class TileAccess:
     def _make_mask(
         self, emitter: IndexEmitter, conditions: Sequence[Condition], points: Points
     ) -> SSAValue:
-        shape = VectorType(i1, [self.plan.lanes])
+        shape = vector_type(i1, self.plan.lanes)
         masks: list[SSAValue] = []
         for condition in conditions:
             first = self._value(emitter, condition.expression, points)
@@ -180,9 +181,7 @@ class TileAccess:
             assert output is not None
             array, each = context.array(leaf.outputs[output]), leaf.output_maps[output]
         indices = [self._value(emitter, expression, points) for expression in each.results]
-        type_ = VectorType(
-            cast("MemRefType[Attribute]", array.type).element_type, [self.plan.lanes]
-        )
+        type_ = vector_type(cast("MemRefType[Attribute]", array.type).element_type, self.plan.lanes)
         if not self.plan.runs_along(each):
             scalar = emitter.emit(memref.LoadOp.get(array, indices))
             return emitter.emit(vector.BroadcastOp(scalar, type_))

@@ -10,18 +10,17 @@ import itertools
 from collections.abc import Sequence
 
 from xdsl.builder import Builder
-from xdsl.dialects import arith, scf
-from xdsl.dialects.builtin import VectorType
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects import scf
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineMap
 
-from wia_compiler.backends.cpu.vector_access import Points, TileAccess, located, splat
+from wia_compiler.backends.cpu.vector_access import Points, TileAccess, located
+from wia_compiler.backends.cpu.vector_body import emit_vector_body
 from wia_compiler.backends.cpu.vector_plan import Condition, VectorPlan, is_register
 from wia_compiler.dialects.loop_hints import hand_on
-from wia_compiler.dialects.tile import ComputeOp, YieldOp
+from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.affine import linear_form
 from wia_compiler.passes.emit_index import INDEX, IndexEmitter
-from wia_compiler.passes.emit_leaf import fold_permissions
 
 
 def lower_leaf_to_vectors(plan: VectorPlan, builder: Builder) -> None:
@@ -244,29 +243,4 @@ class _Version:
 
     def _body(self, emitter: IndexEmitter, arguments: Sequence[SSAValue]) -> list[SSAValue]:
         """The leaf's body with every scalar a vector."""
-        block = self.leaf.body.block
-        values: dict[SSAValue, SSAValue] = dict(zip(block.args, arguments, strict=True))
-        flags = fold_permissions(self.leaf)
-        for op in block.ops:
-            if isinstance(op, YieldOp):
-                return [values[value] for value in op.arguments]
-            types = [VectorType(result.type, [self.plan.lanes]) for result in op.results]
-            made: Operation
-            if isinstance(op, arith.ConstantOp):
-                made = splat(op.value.value.data, types[0])  # pyright: ignore
-            else:
-                properties = dict(op.properties)
-                if op in flags:
-                    properties["fastmath"] = flags[op]
-                made = type(op).create(
-                    operands=[values[value] for value in op.operands],
-                    result_types=types,
-                    properties=properties,
-                    attributes=dict(op.attributes),
-                )
-            made.location = op.location
-            emitter.builder.insert(made)
-            for old, new in zip(op.results, made.results, strict=True):
-                values[old] = new
-                new.name_hint = old.name_hint
-        raise ValueError("a leaf's body ends with tile.yield")
+        return emit_vector_body(self.leaf, emitter, arguments, self.plan.lanes)

@@ -112,7 +112,7 @@ def plan_vectors(context: LeafContext, vector_bytes: int) -> VectorPlan | None:
     ends = tuple(
         (folded, bound)
         for bound in bounds
-        if (folded := _ended_axis(leaf, bound.expression)) is not None
+        if (folded := ended_axis(leaf, bound.expression)) is not None
     )
     bounds = tuple(bound for bound in bounds if bound not in [each for _, each in ends])
     padding = tuple(_padding(context, operand) for operand in range(len(leaf.inputs)))
@@ -220,7 +220,7 @@ def _is_limited(leaf: ComputeOp, bound: Condition, axis: int) -> bool:
     return not is_folded_bound(leaf, rows)
 
 
-def _ended_axis(leaf: ComputeOp, expression: AffineExpr) -> int | None:
+def ended_axis(leaf: ComputeOp, expression: AffineExpr) -> int | None:
     """The folded axis whose loop a bound ends: it grows by one along that axis, and no other."""
     form = linear_form(expression)
     dims = [atom for atom in form.terms if isinstance(atom, AffineDimExpr)]

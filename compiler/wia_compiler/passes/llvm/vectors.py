@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from xdsl.dialects import vector
-from xdsl.dialects.builtin import i1, i8, i16
+from xdsl.dialects.builtin import VectorType, i1, i8, i16
 from xdsl.ir import Attribute, SSAValue
 
 from wia_compiler.passes.llvm.memory import linear_index, memref_type, read_element, write_element
@@ -42,6 +42,15 @@ def _require_unit_stride(writer: Writer, buffer: SSAValue) -> None:
 
 def _broadcast(writer: Writer, op: vector.BroadcastOp) -> None:
     type_, name = writer.type(op.vector), writer.values[op.source]
+    if isinstance(op.source.type, VectorType):
+        short, whole = (int(t[1:].split(" ", 1)[0]) for t in (writer.type(op.source), type_))
+        numbers = ", ".join(f"i32 {lane % short}" for lane in range(whole))
+        source = writer.typed(op.source)
+        text = (
+            f"shufflevector {source}, {writer.type(op.source)} poison, <{whole} x i32> <{numbers}>"
+        )
+        writer.assign(op.vector, text)
+        return
     if not name.startswith("%"):
         writer.values[op.vector] = f"splat ({writer.typed(op.source)})"
         return
@@ -51,6 +60,10 @@ def _broadcast(writer: Writer, op: vector.BroadcastOp) -> None:
         op.vector,
         f"shufflevector {type_} {first}, {type_} poison, <{lanes} x i32> zeroinitializer",
     )
+
+
+def _bitcast(writer: Writer, op: vector.BitcastOp) -> None:
+    writer.assign(op.result, f"bitcast {writer.typed(op.source)} to {writer.type(op.result)}")
 
 
 def _multiply_add(writer: Writer, op: vector.FMAOp) -> None:
@@ -212,6 +225,7 @@ VECTORS: dict[str, Handler] = {
     "vector.load": _vector_load,
     "vector.store": _vector_store,
     "vector.broadcast": _broadcast,
+    "vector.bitcast": _bitcast,
     "vector.fma": _multiply_add,
     "vector.create_mask": _create_mask,
     "vector.maskedload": _masked_load,

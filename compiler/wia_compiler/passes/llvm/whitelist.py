@@ -35,7 +35,11 @@ _CPU = (
     r"fmodf?",
     r"mem(cpy|set|move)",
 )
-_X86 = (*_CPU, r"llvm\.x86\.avx512\.mask\.scalef\.p[sd]\.(128|256|512)")
+_X86 = (
+    *_CPU,
+    r"llvm\.x86\.avx512\.mask\.scalef\.p[sd]\.(128|256|512)",
+    r"llvm\.x86\.avx512\.vpdpbusd\.(128|256|512)",
+)
 _NVPTX = (
     *_SHARED,
     r"llvm\.(fma|fabs|maximum|minimum)\.(v\d+)?bf16",
