@@ -40,7 +40,7 @@ class CodeRequest:
 
     ``opt`` is LLVM's level: 0 leaves the module as it is, 1 to 3 run its default pipeline.
     ``vectorize`` switches the loop and SLP vectorisers. ``tidy`` runs no more of the pipeline than
-    what clears up: memory becomes registers, nothing is computed twice, empty blocks go.
+    what clears up: memory becomes registers, empty blocks go.
     """
 
     ir: str

@@ -89,7 +89,6 @@ class Generator:
         """The passes of code that is as fast as it gets, but for what writing it down left over."""
         passes = self.llvm.create_new_module_pass_manager()
         passes.add_sroa_pass()
-        passes.add_new_gvn_pass()
         passes.add_simplify_cfg_pass()
         return passes
 
