@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from ptx_texts import launch
-from wia_compiler.simulators.ptx.decode import _IDLE, _MEMORY, _WARP
+from wia_compiler.simulators.ptx.decode import IDLE, _MEMORY, _WARP
 from wia_compiler.simulators.ptx.values.compare import COMPARISONS
 from wia_compiler.simulators.ptx.values.floats import FLOATS
 from wia_compiler.simulators.ptx.values.integers import INTEGERS
@@ -26,7 +26,7 @@ def test_every_opcode_is_listed():
     }
     known = {*COMPARISONS, *FLOATS, *INTEGERS, *_MEMORY, *_WARP, "mov", "cvta", "cvt"}
     assert known - {"ldu"} <= listed
-    assert not {"membar", "fence"} - set(_IDLE), "fences, which it names, are known"
+    assert not {"membar", "fence"} - set(IDLE), "fences, which it names, are known"
 
 
 def test_every_counter_is_listed():

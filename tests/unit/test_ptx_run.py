@@ -367,3 +367,23 @@ def test_texts_that_are_no_ptx(text, line, message):
     (diagnostic,) = caught.value.diagnostics
     assert message in diagnostic.message
     assert diagnostic.span is not None and diagnostic.span.line == line
+
+
+def test_registers_of_a_block_hide_those_around_it() -> None:
+    text = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+  .reg .b32 %r<4>; .reg .b64 %p;
+  ld.param.u64 %p, [out];
+  mov.u32 %r1, 1;
+  { .reg .b64 %r1; .reg .b32 %x; mov.u64 %r1, 4294967299; cvt.u32.u64 %x, %r1; mov.u32 %r2, %x;
+    { .reg .b16 %r1; mov.u16 %r1, 9; cvt.u32.u16 %r3, %r1; } }
+  st.global.u32 [%p], %r1; st.global.u32 [%p+4], %r2; st.global.u32 [%p+8], %r3;
+  ret;
+}
+"""
+    out = np.zeros(3, np.uint32)
+    run(text, "k", 1, 1, [out])
+    np.testing.assert_array_equal(out, [1, 3, 9])

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from wia_compiler.simulators.ptx.decode import Decoded
 from wia_compiler.simulators.ptx.graph import BasicBlock
 from wia_compiler.simulators.ptx.machine import Traffic
-from wia_compiler.simulators.ptx.schedule import Executed
+from wia_compiler.simulators.ptx.schedule import Counted
 
 
 @dataclass
@@ -56,11 +56,11 @@ class LineCounts:
 def line_counts(
     blocks: Sequence[BasicBlock],
     code: Sequence[Decoded],
-    executed: Executed,
-    traffic: Mapping[tuple[int, str], Traffic],
+    counted: Counted,
 ) -> dict[int, LineCounts]:
     """Counts by line of the text (from 1), of lines that hold an instruction."""
     lines: dict[int, LineCounts] = {}
+    executed, traffic = counted.executed, counted.traffic
     for number, block in enumerate(blocks):
         warps, threads = int(executed.warps[number]), int(executed.threads[number])
         for at in range(block.start, block.stop):
@@ -85,11 +85,11 @@ def line_counts(
 def totals_of(
     blocks: Sequence[BasicBlock],
     code: Sequence[Decoded],
-    executed: Executed,
-    traffic: Mapping[tuple[int, str], Traffic],
+    counted: Counted,
 ) -> dict[str, int]:
     """The sums of a launch by name; those of several launches may be added up."""
     warps = threads = on = 0
+    executed, traffic = counted.executed, counted.traffic
     flops: dict[str, int] = {}
     for number, block in enumerate(blocks):
         size = block.stop - block.start

@@ -42,7 +42,7 @@ from wia_compiler.simulators.ptx.values.floats import FLOATS, MIXED
 from wia_compiler.simulators.ptx.values.form import Form, Pipe, Row, UnknownForm
 from wia_compiler.simulators.ptx.values.integers import INTEGERS
 
-_IDLE = (
+IDLE = (
     "membar", "fence", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "pmevent",
     "applypriority", "discard",
 )  # fmt: skip
@@ -97,7 +97,7 @@ def _decoded(form: Form, number: int, scope: Scope) -> Decoded:
     opcode = instruction.opcode
     if opcode in ENDINGS or opcode in BARRIERS:
         return Decoded(instruction, None, "control")
-    if opcode in _IDLE:
+    if opcode in IDLE:
         return Decoded(instruction, lambda machine: None, "control")
     if opcode == "mov":
         return Decoded(instruction, _decode_move(form, scope), "move")
@@ -110,8 +110,8 @@ def _decoded(form: Form, number: int, scope: Scope) -> Decoded:
     if opcode == "mma":
         step, work = decode_multiply(form, scope), matrix_flops(form)
         return Decoded(instruction, step, "tensor", work, "tensor")
-    row = _row(form)
-    _check_flags(form, row)
+    row = row_of(form)
+    check_flags(form, row)
     flops = row.flops * form.types[-1].lanes if row.flops else 0
     pipe: Pipe = "double" if row.pipe == "float" and form.types[-1].bits == 64 else row.pipe
     return Decoded(
@@ -123,7 +123,8 @@ def _decoded(form: Form, number: int, scope: Scope) -> Decoded:
     )
 
 
-def _row(form: Form) -> Row:
+def row_of(form: Form) -> Row:
+    """The row of the semantics tables for an instruction."""
     opcode, types = form.instruction.opcode, form.types
     for table in (COMPARISONS, CONVERSIONS):
         if opcode in table:
@@ -138,7 +139,8 @@ def _row(form: Form) -> Row:
     return table[opcode]
 
 
-def _check_flags(form: Form, row: Row) -> None:
+def check_flags(form: Form, row: Row) -> None:
+    """Refuse a modifier that the row does not know."""
     unknown = form.flags - row.flags
     if unknown:
         raise UnknownForm(f"{form.instruction.name}: .{sorted(unknown)[0]}")

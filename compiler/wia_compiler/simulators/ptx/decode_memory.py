@@ -38,7 +38,8 @@ def space_of(form: Form) -> str:
     return next((word for word in words if word in _SPACES), "generic")
 
 
-def _check_flags(form: Form, more: frozenset[str] = frozenset()) -> None:
+def check_memory_flags(form: Form, more: frozenset[str] = frozenset()) -> None:
+    """Refuse a modifier of a memory instruction that changes what it does in an unknown way."""
     for word in form.flags:
         if word.partition("::")[0] not in _SPACES and word not in _HINTS | more:
             raise UnknownForm(f"{form.instruction.name}: .{word}")
@@ -55,7 +56,7 @@ def _at(read: Read, machine: Machine, lanes: Offsets) -> Array:
 
 def decode_load(form: Form, number: int, scope: Scope) -> Step:
     """``ld``: one element, or the elements of a vector, for each thread."""
-    _check_flags(form)
+    check_memory_flags(form)
     instruction, type, space = form.instruction, form.type, space_of(form)
     targets = items_of(instruction.operands[0])
     put = [writer(target, type, scope) for target in targets]
@@ -63,7 +64,7 @@ def decode_load(form: Form, number: int, scope: Scope) -> Step:
     size = type.size_bytes * len(targets)
     # Compilers read three elements as four: aligned, the fourth cannot leave the allocation.
     inside = type.size_bytes
-    if space == "param" and not _is_fixed(instruction):
+    if space == "param" and not is_fixed(instruction):
         raise UnknownForm(f"{instruction.name} of a computed address")
 
     def step(machine: Machine) -> None:
@@ -80,14 +81,15 @@ def decode_load(form: Form, number: int, scope: Scope) -> Step:
     return step
 
 
-def _is_fixed(instruction: Instruction) -> bool:
+def is_fixed(instruction: Instruction) -> bool:
+    """Whether an access names its place, which no register has a part in."""
     address = instruction.operands[-1]
     return isinstance(address, Address) and isinstance(address.base, Symbol)
 
 
 def decode_store(form: Form, number: int, scope: Scope) -> Step:
     """``st``: of threads that write one place, the last in order stays."""
-    _check_flags(form)
+    check_memory_flags(form)
     instruction, type, space = form.instruction, form.type, space_of(form)
     if space in ("param", "const"):
         raise UnknownForm(f"{instruction.name}: stores to {space} memory")
@@ -124,7 +126,7 @@ def _add(old: Array, value: Array, unused: Array) -> Array:
     return canonical(total) if total.dtype.kind not in "iu" else total
 
 
-_COMBINERS: dict[str, Combine] = {
+COMBINERS: dict[str, Combine] = {
     "add": _add,
     "min": lambda old, value, unused: np.minimum(old, value),
     "max": lambda old, value, unused: np.maximum(old, value),
@@ -141,11 +143,11 @@ _COMBINERS: dict[str, Combine] = {
 def decode_atomic(form: Form, number: int, scope: Scope) -> Step:
     """``atom`` and ``red``: one thread after the other, in order of block, warp and lane."""
     instruction, type, space = form.instruction, form.type, space_of(form)
-    operation = form.one_of(tuple(_COMBINERS))
-    _check_flags(form, frozenset({operation}))
+    operation = form.one_of(tuple(COMBINERS))
+    check_memory_flags(form, frozenset({operation}))
     if type.lanes > 1 or not operation:
         raise UnknownForm(f"{instruction.name}")
-    combine = _COMBINERS[operation]
+    combine = COMBINERS[operation]
     returns = instruction.opcode == "atom"
     operands = instruction.operands[1:] if returns else instruction.operands
     put: Write = writer(instruction.operands[0] if returns else None, type, scope)

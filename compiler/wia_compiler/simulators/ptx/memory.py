@@ -38,29 +38,36 @@ class DeviceMemory:
 
     def __init__(self) -> None:
         self.places: list[Place] = []
-        self._contents: list[Bytes] = []
+        self._contents: list[Bytes | None] = []
         self._next = 0
         self.arena: Bytes = np.zeros(0, np.uint8)
-        self._ends: NDArray[np.int64] = np.zeros(0, np.int64)
+        self.ends: NDArray[np.int64] = np.zeros(0, np.int64)
 
     def add(self, name: str, content: Bytes) -> int:
         """Reserve a buffer with these bytes; its address."""
+        address = self.reserve(name, len(content))
+        self._contents[-1] = content
+        return address
+
+    def reserve(self, name: str, size_bytes: int) -> int:
+        """Reserve a buffer, to be filled once all are laid out; its address."""
         address = DEVICE_BASE + self._next
-        self.places.append(Place(name, address, len(content)))
-        self._contents.append(content)
-        self._next += -(-len(content) // _GRANULE) * _GRANULE + _GRANULE
+        self.places.append(Place(name, address, size_bytes))
+        self._contents.append(None)
+        self._next += -(-size_bytes // _GRANULE) * _GRANULE + _GRANULE
         return address
 
     def close(self) -> None:
         """Lay the buffers out; nothing can be added afterwards."""
         self.arena = np.zeros(max(self._next, _GRANULE), np.uint8)
         # For each granule, where the buffer that it belongs to ends; 0 where there is none.
-        self._ends = np.zeros(len(self.arena) // _GRANULE + 1, np.int64)
+        self.ends = np.zeros(len(self.arena) // _GRANULE + 1, np.int64)
         for place, content in zip(self.places, self._contents, strict=True):
             start = place.address - DEVICE_BASE
-            self.arena[start : start + len(content)] = content
-            first, last = start // _GRANULE, -(-(start + len(content)) // _GRANULE)
-            self._ends[first:last] = start + len(content)
+            end = start + place.size_bytes
+            if content is not None:
+                self.arena[start:end] = content
+            self.ends[start // _GRANULE : -(-end // _GRANULE)] = end
 
     def content(self, number: int) -> Bytes:
         """The bytes of a buffer as they are now."""
@@ -72,7 +79,7 @@ class DeviceMemory:
         """Which accesses of ``size`` bytes at offsets of the arena lie in no buffer."""
         inside = (offsets >= 0) & (offsets < len(self.arena))
         granules = np.where(inside, offsets, 0) // _GRANULE
-        return ~inside | (offsets + size > self._ends[granules])
+        return ~inside | (offsets + size > self.ends[granules])
 
     def nearest(self, address: int) -> Place | None:
         """The buffer that ends or begins closest to an address."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from wia_compiler.base.source import Span
 from wia_compiler.simulators.ptx.cursor import Cursor, integer_of
@@ -20,10 +21,16 @@ from wia_compiler.simulators.ptx.syntax import (
 )
 from wia_compiler.simulators.ptx.types import TYPES, PtxType
 
+Named = TypeVar("Named", Register, Symbol)
+
 
 @dataclass
 class Body:
-    """What stands between the braces of an entry, while it is read."""
+    """What stands between the braces of an entry, while it is read.
+
+    ``hidden`` are, for each open block, registers that it declares under a name that is taken:
+    by that name, the one they go by here.
+    """
 
     registers: dict[str, PtxType] = field(default_factory=dict[str, PtxType])
     variables: list[Variable] = field(default_factory=list[Variable])
@@ -31,6 +38,41 @@ class Body:
     labels: dict[str, int] = field(default_factory=dict[str, int])
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     location: tuple[int, int, int] | None = None
+    hidden: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+
+    def declare(self, name: str, type: PtxType) -> None:
+        """A register of the innermost block."""
+        if self.hidden and name in self.registers:
+            own = f"{name}@{len(self.registers)}"
+            self.hidden[-1][name] = own
+            name = own
+        self.registers[name] = type
+
+    def meant(self, operand: Operand) -> Operand:
+        """An operand with the registers that its names mean here."""
+        match operand:
+            case Register() | Symbol():
+                return self.named(operand)
+            case Address():
+                return replace(operand, base=operand.base and self.named(operand.base))
+            case Group():
+                items = (
+                    self.named(each) if isinstance(each, Register | Symbol) else each
+                    for each in operand.items
+                )
+                return Group(tuple(items))
+            case Pair():
+                first, second = operand.first, operand.second
+                return Pair(first and self.named(first), second and self.named(second))
+            case Immediate():
+                return operand
+
+    def named(self, item: Named) -> Named:
+        """A register by the name that it goes by."""
+        for names in reversed(self.hidden):
+            if item.name in names:
+                return replace(item, name=names[item.name])
+        return item
 
 
 def parse_body(cursor: Cursor) -> Body:
@@ -41,8 +83,11 @@ def parse_body(cursor: Cursor) -> Body:
     while depth:
         if cursor.accept("{"):
             depth += 1
+            body.hidden.append({})
         elif cursor.accept("}"):
             depth -= 1
+            if depth:
+                body.hidden.pop()
         elif cursor.token.kind == "end":
             cursor.fail("the text ends inside of an entry")
         else:
@@ -66,7 +111,10 @@ def _statement(cursor: Cursor, body: Body) -> None:
             cursor.fail(f"label {token.text!r} stands twice", token.span)
         body.labels[token.text] = len(body.instructions)
     else:
-        body.instructions.append(_instruction(cursor, body.location))
+        instruction = _instruction(cursor, body.location)
+        if any(body.hidden):
+            instruction = _in_scope(instruction, body)
+        body.instructions.append(instruction)
 
 
 def _directive(cursor: Cursor, body: Body) -> None:
@@ -98,13 +146,23 @@ def _registers(cursor: Cursor, body: Body) -> None:
     while True:
         name = cursor.expect_kind("word", "the name of a register").text
         if cursor.accept("<"):
-            body.registers |= {f"{name}{number}": type for number in range(cursor.integer())}
+            for number in range(cursor.integer()):
+                body.declare(f"{name}{number}", type)
             cursor.expect(">")
         else:
-            body.registers[name] = type
+            body.declare(name, type)
         if not cursor.accept(","):
             break
     cursor.expect(";")
+
+
+def _in_scope(instruction: Instruction, body: Body) -> Instruction:
+    """An instruction whose names are those of the registers that it means."""
+    return replace(
+        instruction,
+        operands=tuple(body.meant(each) for each in instruction.operands),
+        predicate=instruction.predicate and body.named(instruction.predicate),
+    )
 
 
 def _instruction(cursor: Cursor, location: tuple[int, int, int] | None) -> Instruction:

@@ -44,16 +44,19 @@ class DeviceArrays:
         self.addresses = [0] * len(arrays)
         self._places: list[tuple[int, _Region]] = []
         for region in _regions(arrays):
-            size = region.stop - region.start
-            content = np.zeros(size, np.uint8)
-            for number in region.arrays:
-                _view(content, region, arrays[number])[...] = arrays[number]
             label = ", ".join(names[number] for number in region.arrays)
-            base = device.add(label, content)
+            base = device.reserve(label, region.stop - region.start)
             self._places.append((len(device.places) - 1, region))
             for number in region.arrays:
                 first = arrays[number].__array_interface__["data"][0]
                 self.addresses[number] = base + first - region.start
+
+    def fill(self) -> None:
+        """Copy the arrays to their places, once these are laid out."""
+        for place, region in self._places:
+            content = self._device.content(place)
+            for number in region.arrays:
+                _view(content, region, self._arrays[number])[...] = self._arrays[number]
 
     def copy_back(self) -> list[int]:
         """Write what changed into the arrays; numbers of read-only arrays that were written."""

@@ -9,10 +9,12 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from wia_compiler.base.errors import Diagnostic
 from wia_compiler.base.source import Source
 from wia_compiler.simulators.ptx.decode import Decoded
+from wia_compiler.simulators.ptx.faults import PtxFault
 from wia_compiler.simulators.ptx.graph import WHOLE_WARP, BasicBlock, gathers, waits_for_block
-from wia_compiler.simulators.ptx.machine import Machine
+from wia_compiler.simulators.ptx.machine import Machine, Traffic
 from wia_compiler.simulators.ptx.operands import Read, Scope, reader
 from wia_compiler.simulators.ptx.syntax import Immediate, Instruction, Register
 from wia_compiler.simulators.ptx.threads import WARP, Array, Mask
@@ -37,6 +39,28 @@ class Executed:
     divergent: dict[int, int] = field(default_factory=dict[int, int])
 
 
+@dataclass
+class Counted:
+    """What a launch counted: executions, and memory traffic by (instruction number, space)."""
+
+    executed: Executed
+    traffic: dict[tuple[int, str], Traffic] = field(default_factory=dict[tuple[int, str], Traffic])
+
+    @staticmethod
+    def nothing(blocks: int) -> Counted:
+        """Of a graph of so many blocks, none ran yet."""
+        return Counted(Executed(np.zeros(blocks, np.int64), np.zeros(blocks, np.int64)))
+
+
+class OutOfPatience(Exception):
+    """The launch takes longer than it was to take on this engine."""
+
+
+_WARPS_PER_SECOND = 3e6
+_STEP_SECONDS = 1e-5
+"""What numpy takes for an instruction: of each warp, and in any case."""
+
+
 class Scheduler:
     """Runs the blocks of an entry for all threads of a machine, warps in step.
 
@@ -51,7 +75,9 @@ class Scheduler:
         scope: Scope,
         source: Source,
         budget: int | None = None,
+        patience: float | None = None,
     ):
+        self.patience = patience
         self.blocks = blocks
         self.code = code
         self.source = source
@@ -65,7 +91,7 @@ class Scheduler:
             if instruction.predicate is not None:
                 self._predicates[number] = reader(instruction.predicate, _PREDICATE, scope)
             if gathers(instruction):
-                self._members[number] = reader(_members_of(instruction), _U32, scope)
+                self._members[number] = reader(members_of(instruction), _U32, scope)
             if instruction.opcode == "brx":
                 self._targets[number] = reader(instruction.operands[0], _U32, scope)
 
@@ -229,18 +255,29 @@ class Scheduler:
         )
 
     def _spend(self, machine: Machine, block: BasicBlock, count: int) -> None:
+        if self.patience is not None:
+            length = block.stop - block.start
+            self.patience -= count / _WARPS_PER_SECOND + length * _STEP_SECONDS
+            if self.patience < 0:
+                raise OutOfPatience
         if self.budget is None:
             return
         self.budget -= count
         if self.budget < 0:
-            machine.fault(
-                self.code[block.start].instruction,
-                "the launch ran more instructions than its budget allows",
-                "pass a larger budget=, or None for a kernel that does end",
-            )
+            raise PtxFault(spent_budget(self.code[block.start].instruction, self.source))
 
 
-def _members_of(instruction: Instruction) -> Register | Immediate:
+def spent_budget(instruction: Instruction, source: Source) -> Diagnostic:
+    """What is said of a launch that was stopped at an instruction."""
+    return Diagnostic(
+        "the launch ran more instructions than its budget allows",
+        instruction.span,
+        "pass a larger budget=, or None for a kernel that does end",
+        source,
+    )
+
+
+def members_of(instruction: Instruction) -> Register | Immediate:
     """The operand that names the lanes; instructions without one are for all of the warp."""
     last = instruction.operands[-1] if instruction.operands else None
     if isinstance(last, Register | Immediate) and instruction.opcode not in WHOLE_WARP:

@@ -38,11 +38,12 @@ def _convert(form: Form, *operands: Array) -> Array:
 def _packed(form: Form, high: Array, low: Array) -> Array:
     """Two floats in one register, the first above the second; a row of two for each thread."""
     result = form.types[0]
-    halves = [_shorter(form, value, result) for value in (low, high)]
+    halves = [shorter(form, value, result) for value in (low, high)]
     return np.stack(np.broadcast_arrays(*halves), axis=-1)
 
 
-def _shorter(form: Form, value: Array, result: PtxType) -> Array:
+def shorter(form: Form, value: Array, result: PtxType) -> Array:
+    """A number in a shorter float type, rounded and limited as the modifiers say."""
     mode = form.one_of(ROUNDINGS, "rn")
     made = directed(value.astype(np.float64), result.value, mode)
     if "relu" in form.flags:
@@ -60,7 +61,7 @@ def _between_floats(form: Form, value: Array, result: PtxType, source: PtxType) 
     if whole:
         made = _WHOLE[whole](value).astype(result.value)
     elif result.bits < source.bits or result.value != source.value:
-        made = _shorter(form, value, result)
+        made = shorter(form, value, result)
     else:
         made = value.astype(result.value)
     if "ftz" in form.flags and result.bits == 32:
@@ -70,7 +71,7 @@ def _between_floats(form: Form, value: Array, result: PtxType, source: PtxType) 
 
 def _to_tf32(form: Form, value: Array) -> Array:
     """10 bits of mantissa: ``rna`` rounds ties away from zero, ``rn`` to even, ``rz`` cuts."""
-    bits = np.asarray(value).view(np.uint32)
+    bits = value.view(np.uint32)
     mode = form.one_of(("rna", "rn", "rz"), "rna")
     odd = (bits >> np.uint32(13)) & np.uint32(1)
     added = {"rna": np.uint32(0x1000), "rn": np.uint32(0xFFF) + odd, "rz": np.uint32(0)}[mode]

@@ -158,7 +158,7 @@ def _extreme(pick: Callable[[Array, Array], Array], nan_wins: Callable[..., Arra
         if np.any(equal):
             zero = np.where(sign, np.array(-0.0, a.dtype), np.array(0.0, a.dtype))
             chosen = np.where(equal, zero, chosen)
-        return np.asarray(chosen, a.dtype)
+        return chosen.astype(a.dtype)
 
     return compute
 

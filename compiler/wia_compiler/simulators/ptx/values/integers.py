@@ -45,7 +45,7 @@ def _multiply(form: Form, a: Array, b: Array) -> Array:
         result = wide(form.type).value
         return a.astype(result) * b.astype(result)
     if "hi" in form.flags:
-        return product_high(np.asarray(a), np.asarray(b), form.type)
+        return product_high(a, b, form.type)
     return a * b
 
 
@@ -110,7 +110,7 @@ def _count_bits(form: Form, a: Array) -> Array:
 
 def leading_zeros(a: Array, bits: int) -> Array:
     """Zeros above the highest 1; the width where there is none."""
-    rest, count = np.asarray(a).astype(np.uint64), np.zeros(np.shape(a), np.uint32)
+    rest, count = a.astype(np.uint64), np.zeros(np.shape(a), np.uint32)
     for step in (32, 16, 8, 4, 2, 1):
         above = rest >= np.uint64(1 << step)
         count += np.where(above, np.uint32(step), np.uint32(0))
@@ -146,7 +146,7 @@ def _extract(form: Form, a: Array, position: Array, length: Array) -> Array:
     """``bfe``: ``length`` bits from ``position`` on, of a signed number with its sign."""
     bits = form.type.bits
     position, length = position & 255, length & 255
-    unsigned = np.asarray(a).view(HOLDERS[bits])
+    unsigned = a.view(HOLDERS[bits])
     moved = np.where(position >= bits, 0, unsigned >> np.minimum(position, bits - 1))
     moved = moved.astype(unsigned.dtype)
     mask = _low_bits(np.minimum(length, bits), unsigned.dtype, bits)
@@ -179,7 +179,7 @@ def _permute(form: Form, a: Array, b: Array, selector: Array) -> Array:
     """``prmt``: four bytes of the eight of a and b; bit 3 of a choice repeats the byte's sign."""
     mode = form.one_of(("f4e", "b4e", "rc8", "ecl", "ecr", "rc16"))
     both = (b.astype(np.uint64) << np.uint64(32)) | a.astype(np.uint64)
-    result = np.zeros(np.broadcast_shapes(both.shape, np.shape(selector)), np.uint32)
+    result = np.zeros_like(a)
     for place in range(4):
         if mode:
             choice = _mode_byte(mode, selector & np.uint32(3), place)

@@ -27,7 +27,7 @@ def canonical(value: Array) -> Array:
     if not wrong.any():
         return value
     bits = np.dtype(f"uint{value.dtype.itemsize * 8}")
-    whole = np.asarray(value).view(bits)
+    whole = value.view(bits)
     return np.where(wrong, bits.type(_CANONICAL[value.dtype]), whole).view(value.dtype)
 
 
@@ -53,7 +53,7 @@ def two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 def to_odd(total: Array, error: Array) -> Array:
     """A double sum rounded to odd: rounding it again to a shorter type is then rounding once."""
-    even = (np.asarray(total).view(np.uint64) & np.uint64(1)) == 0
+    even = (total.view(np.uint64) & np.uint64(1)) == 0
     inexact = (error != 0) & np.isfinite(total) & np.isfinite(error) & even
     towards = np.where(error > 0, np.inf, -np.inf)
     return np.where(inexact, np.nextafter(total, towards), total)
@@ -85,7 +85,7 @@ def _may_tie(total: Array) -> Array:
     The 29 bits that f32 has no room for are then 100…0; results below its normal range have room
     for fewer, and count as ties altogether.
     """
-    half = (np.asarray(total).view(np.uint64) & np.uint64(0x1FFFFFFF)) == np.uint64(0x10000000)
+    half = (total.view(np.uint64) & np.uint64(0x1FFFFFFF)) == np.uint64(0x10000000)
     return half | ((np.abs(total) < _SMALLEST_NORMAL) & (total != 0))
 
 

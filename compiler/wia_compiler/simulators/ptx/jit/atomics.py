@@ -1,0 +1,103 @@
+"""``atom`` and ``red``: one lane after the other, in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from wia_compiler.simulators.ptx.decode_memory import COMBINERS, check_memory_flags, space_of
+from wia_compiler.simulators.ptx.jit.code import Function, Value, element_type
+from wia_compiler.simulators.ptx.jit.conversions import reinterpreted
+from wia_compiler.simulators.ptx.jit.lanes import Lanes, mask_bits
+from wia_compiler.simulators.ptx.jit.memory import Access, address_of, checked, memory_space
+from wia_compiler.simulators.ptx.jit.traced import Traced
+from wia_compiler.simulators.ptx.types import PtxType
+from wia_compiler.simulators.ptx.values.form import Form, UnknownForm
+
+
+def write_atomic(lanes: Lanes, form: Form, slot: int | None) -> None:
+    """A loop over the lanes that run: what the place holds, then what it holds afterwards."""
+    instruction, type = form.instruction, form.type
+    operation = form.one_of(tuple(COMBINERS))
+    check_memory_flags(form, frozenset({operation}))
+    if type.lanes > 1 or not operation:
+        raise UnknownForm(instruction.name)
+    returns = instruction.opcode == "atom"
+    operands = instruction.operands[1:] if returns else instruction.operands
+    function = lanes.function
+    access = Access(memory_space(space_of(form)), type.size_bytes, type.size_bytes, slot)
+    active = lanes.active()
+    base, offset = checked(lanes, access, address_of(lanes, operands[0]), active)
+    values = [reinterpreted(function, lanes.read(each, type), type.holder) for each in operands[1:]]
+    _keep(function, "places", offset)
+    _keep(function, "first", values[0])
+    _keep(function, "second", values[-1])
+    bits = "-1" if active is None else mask_bits(function, active)
+    _loop(function, base, bits, type, operation)
+    if returns:
+        before = Value(type.holder, tuple(_kept(function, "before", type.holder)))
+        lanes.write(instruction.operands[0], type, reinterpreted(function, before, type.value))
+
+
+def _keep(function: Function, name: str, value: Value) -> None:
+    """Put a value where a loop over lanes finds it."""
+    element, width = element_type(value.dtype), function.width
+    for part, each in enumerate(value.parts):
+        place = function.new(f"getelementptr {element}, ptr %{name}, i64 {part * width}")
+        function.emit(f"store <{width} x {element}> {each}, ptr {place}, align 8")
+
+
+def _kept(function: Function, name: str, dtype: np.dtype[Any]) -> list[str]:
+    element, width = element_type(dtype), function.width
+    found: list[str] = []
+    for part in range(function.parts):
+        place = function.new(f"getelementptr {element}, ptr %{name}, i64 {part * width}")
+        found.append(function.new(f"load <{width} x {element}>, ptr {place}, align 8"))
+    return found
+
+
+def _loop(function: Function, base: str, bits: str, type: PtxType, operation: str) -> None:
+    element = element_type(type.holder)
+    before, turn, work, after = (function.fresh(each) for each in ("here", "turn", "work", "after"))
+    function.emit(f"br label %{before}")
+    function.start(before)
+    function.emit(f"br label %{turn}")
+    function.start(turn)
+    next_rest = function.fresh("%next")
+    rest = function.new(f"phi i32 [ {bits}, %{before} ], [ {next_rest}, %{work}_end ]")
+    none = function.new(f"icmp eq i32 {rest}, 0")
+    function.emit(f"br i1 {none}, label %{after}, label %{work}")
+    function.start(work)
+    count = function.declare("llvm.cttz.i32", "declare i32 @llvm.cttz.i32(i32, i1)")
+    lane = function.new(f"call i32 @{count}(i32 {rest}, i1 true)")
+
+    def of_lane(name: str, kind: str) -> str:
+        place = function.new(f"getelementptr {kind}, ptr %{name}, i32 {lane}")
+        return function.new(f"load {kind}, ptr {place}, align {type.size_bytes}")
+
+    place = function.new(f"getelementptr i8, ptr {base}, i64 {of_lane('places', 'i64')}")
+    old = function.new(f"load {element}, ptr {place}, align {type.size_bytes}")
+    one = function.single()
+    values = [
+        Traced(one, _single(one, each, type))
+        for each in (old, of_lane("first", element), of_lane("second", element))
+    ]
+    made: Any = COMBINERS[operation](*values)  # pyright: ignore[reportArgumentType]
+    new = reinterpreted(one, made.astype(type.value).value, type.holder)
+    scalar = one.new(f"extractelement <1 x {element}> {new.parts[0]}, i64 0")
+    function.emit(f"store {element} {scalar}, ptr {place}, align {type.size_bytes}")
+    result = function.new(f"getelementptr {element}, ptr %before, i32 {lane}")
+    function.emit(f"store {element} {old}, ptr {result}, align {type.size_bytes}")
+    function.emit(f"br label %{work}_end")
+    function.start(f"{work}_end")
+    less = function.new(f"sub i32 {rest}, 1")
+    function.emit(f"{next_rest} = and i32 {rest}, {less}")
+    function.emit(f"br label %{turn}")
+    function.start(after)
+
+
+def _single(one: Function, scalar: str, type: PtxType) -> Value:
+    """A scalar as a vector of one lane."""
+    element = element_type(type.holder)
+    made = one.new(f"insertelement <1 x {element}> poison, {element} {scalar}, i64 0")
+    return reinterpreted(one, Value(type.holder, (made,)), type.value)

@@ -1,0 +1,138 @@
+"""The loop over the blocks of a launch: their warps run in turn until all wait or end."""
+
+from __future__ import annotations
+
+from wia_compiler.simulators.ptx.jit.layout import STUCK, WarpLayout, word_offset
+from wia_compiler.simulators.ptx.threads import WARP
+
+
+def blocks_text(layout: WarpLayout) -> str:
+    """``i32 @blocks(context, fresh, first, count)``: 0, or what ended it before.
+
+    ``fresh`` is the memory of all warps of a block as it begins.
+    """
+
+    def word(name: str, result: str, type: str = "i64") -> str:
+        return (
+            f"  %{result}_place = getelementptr i8, ptr %context, i64 {word_offset(name)}\n"
+            f"  %{result} = load {type}, ptr %{result}_place, align 8"
+        )
+
+    def put(name: str, value: str) -> str:
+        return (
+            f"  %{value}_to = getelementptr i8, ptr %context, i64 {word_offset(name)}\n"
+            f"  store i64 %{value}, ptr %{value}_to, align 8"
+        )
+
+    warp_bytes = layout.size_bytes
+    return f"""
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define i32 @blocks(ptr %context, ptr %fresh, i64 %first, i64 %count) {{
+entry:
+{word("nctaid.x", "wide")}
+{word("nctaid.y", "high")}
+{word("shared", "shared", "ptr")}
+{word("shared_bytes", "shared_bytes")}
+{word("local", "local", "ptr")}
+{word("local_bytes", "local_bytes")}
+{word("warps", "warps", "ptr")}
+{word("warp_count", "warp_count")}
+  %warp_bytes = mul i64 %warp_count, {warp_bytes}
+  %lanes = mul i64 %warp_count, {WARP}
+  %all_local = mul i64 %lanes, %local_bytes
+  %last = add i64 %first, %count
+  %states = alloca [{WARP} x i32], align 64
+  br label %block
+block:
+  %number = phi i64 [ %first, %entry ], [ %following, %ended ]
+  %over = icmp uge i64 %number, %last
+  br i1 %over, label %finished, label %begin
+begin:
+  %x = urem i64 %number, %wide
+  %row = udiv i64 %number, %wide
+  %y = urem i64 %row, %high
+  %z = udiv i64 %row, %high
+{put("ctaid.x", "x")}
+{put("ctaid.y", "y")}
+{put("ctaid.z", "z")}
+  call void @llvm.memset.p0.i64(ptr %shared, i8 0, i64 %shared_bytes, i1 false)
+  call void @llvm.memset.p0.i64(ptr %local, i8 0, i64 %all_local, i1 false)
+  call void @llvm.memcpy.p0.p0.i64(ptr %warps, ptr %fresh, i64 %warp_bytes, i1 false)
+  store [{WARP} x i32] zeroinitializer, ptr %states, align 64
+  br label %round
+round:
+  br label %warp
+warp:
+  %at = phi i64 [ 0, %round ], [ %next, %step ]
+  %running = phi i64 [ 0, %round ], [ %more, %step ]
+  %state_place = getelementptr i32, ptr %states, i64 %at
+  %state = load i32, ptr %state_place, align 4
+  %ready = icmp eq i32 %state, 0
+  br i1 %ready, label %run, label %skip
+run:
+  %offset = mul i64 %at, {warp_bytes}
+  %memory = getelementptr i8, ptr %warps, i64 %offset
+  %result = call i32 @warp(ptr %context, ptr %memory)
+  %failed = icmp slt i32 %result, 0
+  br i1 %failed, label %failure, label %ran
+ran:
+  ; A warp that ended is at no barrier ever again.
+  %ends = icmp eq i32 %result, 0
+  %new = select i1 %ends, i32 -1, i32 %result
+  store i32 %new, ptr %state_place, align 4
+  br label %step
+skip:
+  br label %step
+step:
+  %waits = phi i32 [ %new, %ran ], [ %state, %skip ]
+  %alive = icmp ne i32 %waits, -1
+  %one = zext i1 %alive to i64
+  %more = add i64 %running, %one
+  %next = add i64 %at, 1
+  %all = icmp uge i64 %next, %warp_count
+  br i1 %all, label %look, label %warp
+look:
+  %none = icmp eq i64 %more, 0
+  br i1 %none, label %ended, label %compare
+compare:
+  ; All that live wait: a barrier opens if it is the same for all of them.
+  %w = phi i64 [ 0, %look ], [ %w_next, %compared ]
+  %barrier = phi i32 [ 0, %look ], [ %barrier_next, %compared ]
+  %w_place = getelementptr i32, ptr %states, i64 %w
+  %w_state = load i32, ptr %w_place, align 4
+  %gone = icmp eq i32 %w_state, -1
+  %unknown = icmp eq i32 %barrier, 0
+  %same = icmp eq i32 %w_state, %barrier
+  %fits = or i1 %unknown, %same
+  %fine = or i1 %gone, %fits
+  br i1 %fine, label %compared, label %stuck
+compared:
+  %barrier_next = select i1 %gone, i32 %barrier, i32 %w_state
+  %w_next = add i64 %w, 1
+  %w_all = icmp uge i64 %w_next, %warp_count
+  br i1 %w_all, label %release, label %compare
+release:
+  %r = phi i64 [ 0, %compared ], [ %r_next, %released ]
+  %r_place = getelementptr i32, ptr %states, i64 %r
+  %r_state = load i32, ptr %r_place, align 4
+  %r_gone = icmp eq i32 %r_state, -1
+  %r_new = select i1 %r_gone, i32 -1, i32 0
+  store i32 %r_new, ptr %r_place, align 4
+  br label %released
+released:
+  %r_next = add i64 %r, 1
+  %r_all = icmp uge i64 %r_next, %warp_count
+  br i1 %r_all, label %round, label %release
+ended:
+  %following = add i64 %number, 1
+  br label %block
+failure:
+  ret i32 %result
+stuck:
+  ret i32 {STUCK}
+finished:
+  ret i32 0
+}}
+"""

@@ -1,0 +1,63 @@
+"""What compiled code finds where: the context of a launch, and the memory of a warp."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from wia_compiler.simulators.ptx.operands import Scope
+from wia_compiler.simulators.ptx.threads import WARP
+
+CONTEXT = (
+    *("arena", "arena_bytes", "ends", "shared", "shared_bytes", "local", "local_bytes"),
+    *("parameters", "warps_executed", "threads_executed", "predicated", "branches", "divergent"),
+    *("traffic", "budget", "ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z"),
+    *("ctaid.x", "ctaid.y", "ctaid.z", "warps", "warp_count", "threads", "at"),
+)
+"""Names of the context's 64-bit words, in order: addresses and numbers."""
+COUNTED_WORDS = 5
+"""Numbers of one memory instruction: requests, sectors, ideal, wavefronts, ideal."""
+TRAFFIC_WORDS = 32
+"""The numbers, and from bytes 64 on the last pattern of units that was counted: its mask (i32),
+what it counted for (two words from byte 72), its distances from lane 0 (32 × i32 from byte 128)."""
+BAIL, SPENT, STUCK, PARTED = -1, -2, -3, -4
+"""Why compiled code ends before the launch does: for what only the other engine does or says, the
+budget, barriers that never open, lanes that part ways in code for whole warps."""
+DONE = 0x7FFFFFFF
+"""The place of a lane that has ended, or that no thread is."""
+
+
+def word_offset(name: str) -> int:
+    """Where a word of the context lies, in bytes."""
+    return 8 * CONTEXT.index(name)
+
+
+@dataclass(frozen=True)
+class WarpLayout:
+    """The memory of a warp, in bytes: the places of its lanes (i32) first, then these.
+
+    ``first_thread`` is the number of its lane 0 in the block.
+    """
+
+    registers: Mapping[str, int]
+    size_bytes: int
+    coordinates: Mapping[str, int]
+    first_thread: int
+
+
+def warp_layout(kept: Sequence[str], scope: Scope) -> WarpLayout:
+    """Lay out the registers that outlive a block, the widest first."""
+    offset = 4 * WARP
+    coordinates: dict[str, int] = {}
+    for axis in "xyz":
+        coordinates[f"%tid.{axis}"] = offset
+        offset += 4 * WARP
+    first_thread = offset
+    offset += 64
+    registers: dict[str, int] = {}
+    for name in sorted(kept, key=lambda each: -scope.register(each).bits):
+        declared = scope.register(name)
+        size = WARP // 8 if declared.kind == "predicate" else WARP * declared.holder.itemsize
+        registers[name] = offset
+        offset += size
+    return WarpLayout(registers, -(-offset // 64) * 64, coordinates, first_thread)

@@ -1,0 +1,96 @@
+"""Which registers a block reads before it writes them, and which of its results others read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from wia_compiler.simulators.ptx.graph import BasicBlock
+from wia_compiler.simulators.ptx.operands import Scope
+from wia_compiler.simulators.ptx.syntax import Address, Group, Instruction, Operand, Pair, Register
+
+_NO_RESULT = frozenset(
+    {"st", "red", "bra", "brx", "ret", "exit", "bar", "barrier", "cp", "stmatrix"}
+)
+
+
+@dataclass(frozen=True)
+class Liveness:
+    """Of each block: registers read from before it, and those it writes that are read after it."""
+
+    before: tuple[frozenset[str], ...]
+    after: tuple[frozenset[str], ...]
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """All registers that outlive a block, in order of their names."""
+        return tuple(sorted(frozenset[str]().union(*self.before)))
+
+
+def liveness_of(
+    blocks: Sequence[BasicBlock], code: Sequence[Instruction], scope: Scope
+) -> Liveness:
+    """Solve the usual equations backwards; what a predicate may skip keeps its old value alive."""
+    used: list[set[str]] = []
+    written: list[set[str]] = []
+    for block in blocks:
+        reads: set[str] = set()
+        writes: set[str] = set()
+        for instruction in code[block.start : block.stop]:
+            reads |= set(registers_read(instruction, scope)) - writes
+            results = set(registers_written(instruction, scope))
+            if instruction.predicate is not None:
+                reads |= results - writes
+            writes |= results
+        used.append(reads)
+        written.append(writes)
+    before = [set(each) for each in used]
+    changed = True
+    while changed:
+        changed = False
+        for number in reversed(range(len(blocks))):
+            after = set[str]().union(*(before[each] for each in blocks[number].successors))
+            grown = used[number] | (after - written[number])
+            if grown - before[number]:
+                before[number] |= grown
+                changed = True
+    after = [
+        frozenset(written[number] & set[str]().union(*(before[each] for each in block.successors)))
+        for number, block in enumerate(blocks)
+    ]
+    return Liveness(tuple(frozenset(each) for each in before), tuple(after))
+
+
+def registers_read(instruction: Instruction, scope: Scope) -> Iterator[str]:
+    """Names of the declared registers that an instruction reads."""
+    if instruction.predicate is not None:
+        yield instruction.predicate.name
+    start = 0 if instruction.opcode in _NO_RESULT else 1
+    for operand in instruction.operands[start:]:
+        yield from _names(operand, scope)
+    if start and instruction.operands and isinstance(instruction.operands[0], Address):
+        yield from _names(instruction.operands[0], scope)
+
+
+def registers_written(instruction: Instruction, scope: Scope) -> Iterator[str]:
+    """Names of the registers that an instruction writes."""
+    if instruction.opcode not in _NO_RESULT and instruction.operands:
+        yield from _names(instruction.operands[0], scope)
+
+
+def _names(operand: Operand | None, scope: Scope) -> Iterator[str]:
+    meant = scope.meant(operand)
+    match meant:
+        case Register():
+            if meant.name in scope.entry.registers:
+                yield meant.name
+        case Address():
+            yield from _names(meant.base, scope)
+        case Group():
+            for item in meant.items:
+                yield from _names(item, scope)
+        case Pair():
+            yield from _names(meant.first, scope)
+            yield from _names(meant.second, scope)
+        case _:
+            return

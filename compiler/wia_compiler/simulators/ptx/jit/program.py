@@ -1,0 +1,401 @@
+"""An entry as one LLVM function that runs a warp until it waits for its block, or ends.
+
+Every block of the graph is written twice: for a warp whose lanes are all there, which needs no
+masks and goes straight on to the next block, and for some of its lanes. Which lanes run is decided
+as in ``schedule``: those at the lowest rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from wia_compiler.simulators.ptx.decode import IDLE, check_flags, row_of
+from wia_compiler.simulators.ptx.graph import BasicBlock, gathers, waits_for_block
+from wia_compiler.simulators.ptx.jit.atomics import write_atomic
+from wia_compiler.simulators.ptx.jit.code import Function, Value
+from wia_compiler.simulators.ptx.jit.lanes import Lanes, lanes_of_mask, mask_bits
+from wia_compiler.simulators.ptx.jit.layout import (
+    BAIL,
+    DONE,
+    PARTED,
+    SPENT,
+    WarpLayout,
+    warp_layout,
+    word_offset,
+)
+from wia_compiler.simulators.ptx.jit.liveness import Liveness, liveness_of
+from wia_compiler.simulators.ptx.jit.memory import (
+    access_of,
+    add_to,
+    write_address,
+    write_load,
+    write_store,
+)
+from wia_compiler.simulators.ptx.jit.specials import word
+from wia_compiler.simulators.ptx.jit.support import DECLARATIONS, support_text
+from wia_compiler.simulators.ptx.jit.values import write_move, write_value
+from wia_compiler.simulators.ptx.jit.warp import (
+    gathered,
+    write_active_mask,
+    write_fold,
+    write_match,
+    write_shuffle,
+    write_vote,
+)
+from wia_compiler.simulators.ptx.operands import Scope
+from wia_compiler.simulators.ptx.schedule import members_of
+from wia_compiler.simulators.ptx.syntax import Immediate, Instruction
+from wia_compiler.simulators.ptx.threads import WARP
+from wia_compiler.simulators.ptx.types import TYPES
+from wia_compiler.simulators.ptx.values.form import Form, UnknownForm
+
+_WARP_WRITERS: dict[str, Callable[[Lanes, Form], None]] = {
+    "shfl": write_shuffle,
+    "vote": write_vote,
+    "match": write_match,
+    "redux": write_fold,
+    "activemask": write_active_mask,
+    "mov": write_move,
+    "cvta": write_address,
+}
+_MEMORY_WRITERS: dict[str, Callable[[Lanes, Form, int | None], None]] = {
+    "ld": write_load,
+    "ldu": write_load,
+    "st": write_store,
+    "atom": write_atomic,
+    "red": write_atomic,
+}
+
+
+@dataclass(frozen=True)
+class Program:
+    """The text of a compiled entry, and how its memory is laid out.
+
+    ``slots`` are, by instruction number, the places where memory instructions count, ``accesses``
+    their spaces and the bytes of a lane.
+    """
+
+    text: str
+    layout: WarpLayout
+    slots: dict[int, int]
+    accesses: dict[int, tuple[str, int]]
+    predicated: tuple[int, ...]
+
+
+def write_program(
+    blocks: Sequence[BasicBlock],
+    code: Sequence[Instruction],
+    scope: Scope,
+    *,
+    width: int,
+    counts_memory: bool,
+    parted: bool,
+) -> Program:
+    """The LLVM module of an entry; ``UnknownForm`` where an instruction is not written here.
+
+    Without ``parted``, only blocks for whole warps are written, which takes half the time.
+    """
+    writer = _Writer(blocks, code, scope, width, counts_memory, parted)
+    with np.errstate(all="ignore"):  # constants of the tables wrap as the hardware does
+        text = writer.module()
+    predicated = tuple(n for n, each in enumerate(code) if each.predicate is not None)
+    return Program(text, writer.layout, writer.slots, writer.accesses, predicated)
+
+
+class _Writer:
+    def __init__(
+        self,
+        blocks: Sequence[BasicBlock],
+        code: Sequence[Instruction],
+        scope: Scope,
+        width: int,
+        counts_memory: bool,
+        parted: bool,
+    ):
+        self.parted = parted
+        self.blocks = blocks
+        self.code = code
+        self.scope = scope
+        self.liveness: Liveness = liveness_of(blocks, code, scope)
+        self.layout = warp_layout(self.liveness.kept, scope)
+        self.counts_memory = counts_memory
+        self.function = Function(width)
+        memory = [n for n, each in enumerate(code) if each.opcode in _MEMORY_WRITERS]
+        self.slots = {number: slot for slot, number in enumerate(memory)}
+        self.accesses = {number: access_of(Form(code[number])) for number in memory}
+
+    def module(self) -> str:
+        """The whole text."""
+        self._dispatch()
+        for number, block in enumerate(self.blocks):
+            for masked in (False, True) if self.parted else (False,):
+                self._block(number, block, masked=masked)
+        function = self.function
+        function.start("bail")
+        function.emit(f"ret i32 {BAIL}")
+        function.start("spent")
+        function.emit(f"ret i32 {SPENT}")
+        body = "\n".join(function.lines)
+        declarations = "\n".join((DECLARATIONS | function.declarations).values())
+        return "\n".join(
+            (
+                support_text(),
+                declarations,
+                "define i32 @warp(ptr noalias %context, ptr noalias %warp) {",
+                body,
+                "}",
+                '!0 = !{!"branch_weights", i32 1, i32 1000000}',
+                "",
+            )
+        )
+
+    def _dispatch(self) -> None:
+        """Find the lanes that run next, and the block where they are."""
+        function = self.function
+        function.start("entry")
+        for name in ("units", "exchange"):
+            function.emit(f"%{name} = alloca [{WARP} x i32], align 64")
+        for name in ("places", "first", "second", "before"):
+            function.emit(f"%{name} = alloca [{WARP} x i64], align 64")
+        for name in ("mask", "alive"):
+            function.emit(f"%{name} = alloca i32, align 4")
+        function.emit("br label %dispatch")
+        function.start("dispatch")
+        places = self._places()
+        total = function.declare(
+            "llvm.vector.reduce.umin.v32i32",
+            "declare i32 @llvm.vector.reduce.umin.v32i32(<32 x i32>)",
+        )
+        lowest = function.new(f"call i32 @{total}(<32 x i32> {places})")
+        first = function.new(f"insertelement <32 x i32> poison, i32 {lowest}, i64 0")
+        spread = function.new(
+            f"shufflevector <32 x i32> {first}, <32 x i32> poison, <32 x i32> zeroinitializer"
+        )
+        here = function.new(f"icmp eq <32 x i32> {places}, {spread}")
+        bits = function.new(f"bitcast <32 x i1> {here} to i32")
+        function.emit(f"store i32 {bits}, ptr %mask, align 4")
+        gone = function.new(f"icmp ne <32 x i32> {places}, splat (i32 {DONE})")
+        function.emit(f"store i32 {function.new(f'bitcast <32 x i1> {gone} to i32')}, ptr %alive")
+        whole = function.new(f"icmp eq i32 {bits}, -1")
+        function.emit(f"br i1 {whole}, label %together, label %apart")
+        kinds = (
+            (("together", "full"), ("apart", "some")) if self.parted else (("together", "full"),)
+        )
+        if not self.parted:
+            function.start("apart")
+            function.emit(f"%ended = icmp eq i32 {lowest}, {DONE}")
+            function.emit(f"%result = select i1 %ended, i32 0, i32 {PARTED}")
+            function.emit("ret i32 %result")
+        for label, kind in kinds:
+            function.start(label)
+            cases = " ".join(
+                f"i32 {block.rank}, label %{kind}{number}"
+                for number, block in enumerate(self.blocks)
+            )
+            function.emit(f"switch i32 {lowest}, label %done [ {cases} ]")
+        function.start("done")
+        function.emit("ret i32 0")
+
+    def _places(self) -> str:
+        return self.function.new("load <32 x i32>, ptr %warp, align 64")
+
+    def _block(self, number: int, block: BasicBlock, *, masked: bool) -> None:
+        function = self.function
+        function.start(f"{'some' if masked else 'full'}{number}")
+        mask: Value | None = None
+        bits = "-1"
+        if masked:
+            bits = function.new("load i32, ptr %mask, align 4")
+            mask = lanes_of_mask(function, bits)
+        self._count_block(number, block, bits, masked=masked)
+        lanes = Lanes(function, self.scope, self.layout, mask)
+        for at in range(block.start, block.stop):
+            instruction = self.code[at]
+            lanes.predicate = None
+            taken = bits
+            if instruction.predicate is not None:
+                lanes.predicate = lanes.read(instruction.predicate, TYPES["pred"])
+                taken = self._count_predicated(at, lanes, bits)
+            if self._is_end(instruction):
+                lanes.predicate = None
+                self._store(number, lanes)
+                self._leave(number, block, at, bits, taken, masked=masked)
+                return
+            self._instruction(at, instruction, lanes)
+        self._store(number, lanes)
+        self._go(number, block, bits, masked=masked)
+
+    def _is_end(self, instruction: Instruction) -> bool:
+        return instruction.opcode in ("bra", "brx", "ret", "exit", "trap") or waits_for_block(
+            instruction
+        )
+
+    def _count_block(self, number: int, block: BasicBlock, bits: str, *, masked: bool) -> None:
+        function = self.function
+        add_to(function, word(function, "warps_executed", "ptr"), number, "1")
+        threads = str(WARP)
+        if masked:
+            name = function.declare("llvm.ctpop.i32", "declare i32 @llvm.ctpop.i32(i32)")
+            count = function.new(f"call i32 @{name}(i32 {bits})")
+            threads = function.new(f"zext i32 {count} to i64")
+        add_to(function, word(function, "threads_executed", "ptr"), number, threads)
+        place = function.new(f"getelementptr i8, ptr %context, i64 {word_offset('budget')}")
+        left = function.new(f"load i64, ptr {place}, align 8")
+        left = function.new(f"sub i64 {left}, {block.stop - block.start}")
+        function.emit(f"store i64 {left}, ptr {place}, align 8")
+        over = function.new(f"icmp slt i64 {left}, 0")
+        fine = function.fresh("fine")
+        spent = function.fresh("over")
+        function.emit(f"br i1 {over}, label %{spent}, label %{fine}, !prof !0")
+        function.start(spent)
+        where = function.new(f"getelementptr i8, ptr %context, i64 {word_offset('at')}")
+        function.emit(f"store i64 {block.start}, ptr {where}, align 8")
+        function.emit("br label %spent")
+        function.start(fine)
+
+    def _count_predicated(self, at: int, lanes: Lanes, bits: str) -> str:
+        """The lanes that run and whose predicate holds."""
+        function = self.function
+        assert lanes.predicate is not None
+        holds = mask_bits(function, lanes.predicate)
+        if bits != "-1":
+            holds = function.new(f"and i32 {holds}, {bits}")
+        name = function.declare("llvm.ctpop.i32", "declare i32 @llvm.ctpop.i32(i32)")
+        count = function.new(f"call i32 @{name}(i32 {holds})")
+        wide = function.new(f"zext i32 {count} to i64")
+        add_to(function, word(function, "predicated", "ptr"), at, wide)
+        return holds
+
+    def _instruction(self, at: int, instruction: Instruction, lanes: Lanes) -> None:
+        form, opcode = Form(instruction), instruction.opcode
+        if gathers(instruction):
+            alive = self.function.new("load i32, ptr %alive, align 4") if lanes.mask else "-1"
+            gathered(lanes, members_of(instruction), alive)
+        if opcode in IDLE or opcode in ("bar", "barrier"):
+            return
+        if opcode in _MEMORY_WRITERS:
+            slot = self.slots[at] if self.counts_memory else None
+            _MEMORY_WRITERS[opcode](lanes, form, slot)
+        elif opcode in _WARP_WRITERS:
+            _WARP_WRITERS[opcode](lanes, form)
+        elif opcode in ("mma", "ldmatrix", "stmatrix", "cp", "elect"):
+            raise UnknownForm(instruction.name)
+        else:
+            row = row_of(form)
+            check_flags(form, row)
+            write_value(lanes, form, row)
+
+    def _store(self, number: int, lanes: Lanes) -> None:
+        for name in sorted(self.liveness.after[number]):
+            lanes.store(name)
+
+    def _leave(
+        self, number: int, block: BasicBlock, at: int, bits: str, taken: str, *, masked: bool
+    ) -> None:
+        """The end of a block: where its lanes go."""
+        function, instruction = self.function, self.code[at]
+        if waits_for_block(instruction):
+            self._wait(block, instruction, bits, masked=masked)
+            return
+        match instruction.opcode:
+            case "bra":
+                self._branch(block, at, bits, taken, masked=masked)
+            case "ret" | "exit":
+                if taken == bits:
+                    self._move(bits, DONE, masked=masked)
+                else:
+                    self._split(bits, taken, DONE, self._rank_after(block))
+                function.emit("br label %dispatch")
+            case "trap":
+                if taken == bits:
+                    function.emit("br label %bail")
+                    return
+                stops = function.new(f"icmp ne i32 {taken}, 0")
+                going = function.fresh("going")
+                function.emit(f"br i1 {stops}, label %bail, label %{going}")
+                function.start(going)
+                self._go(number, block, bits, masked=masked)
+            case _:
+                raise UnknownForm(instruction.name)
+
+    def _rank_after(self, block: BasicBlock) -> int:
+        return self.blocks[block.successors[-1]].rank if block.successors else DONE
+
+    def _go(self, number: int, block: BasicBlock, bits: str, *, masked: bool) -> None:
+        """On to the one block that follows."""
+        if not masked and block.successors:
+            self.function.emit(f"br label %full{block.successors[-1]}")
+            return
+        self._move(bits, self._rank_after(block), masked=masked)
+        self.function.emit("br label %dispatch")
+
+    def _move(self, bits: str, rank: int, *, masked: bool) -> None:
+        """Send the lanes that run to one place."""
+        function = self.function
+        if not masked:
+            function.emit(f"store <32 x i32> splat (i32 {rank}), ptr %warp, align 64")
+            return
+        self._send(bits, rank, self._places())
+
+    def _send(self, bits: str, rank: int, places: str) -> None:
+        function = self.function
+        lanes = function.new(f"bitcast i32 {bits} to <32 x i1>")
+        moved = function.new(
+            f"select <32 x i1> {lanes}, <32 x i32> splat (i32 {rank}), <32 x i32> {places}"
+        )
+        function.emit(f"store <32 x i32> {moved}, ptr %warp, align 64")
+
+    def _split(self, bits: str, taken: str, first: int, second: int) -> None:
+        """Send the lanes that took a branch to one place, the others that run to another."""
+        self._send(bits, second, self._places())
+        self._send(taken, first, self._places())
+
+    def _branch(self, block: BasicBlock, at: int, bits: str, taken: str, *, masked: bool) -> None:
+        function = self.function
+        first, last = block.successors[0], block.successors[-1]
+        add_to(function, word(function, "branches", "ptr"), at, "1")
+        if taken == bits:
+            self._go_to(first, bits, masked=masked)
+            return
+        every = function.new(f"icmp eq i32 {taken}, {bits}")
+        none = function.new(f"icmp eq i32 {taken}, 0")
+        yes, no, other, both = (function.fresh(each) for each in ("yes", "no", "other", "both"))
+        function.emit(f"br i1 {every}, label %{yes}, label %{other}")
+        function.start(yes)
+        self._go_to(first, bits, masked=masked)
+        function.start(other)
+        function.emit(f"br i1 {none}, label %{no}, label %{both}")
+        function.start(no)
+        self._go_to(last, bits, masked=masked)
+        function.start(both)
+        add_to(function, word(function, "divergent", "ptr"), at, "1")
+        self._split(bits, taken, self.blocks[first].rank, self.blocks[last].rank)
+        function.emit("br label %dispatch")
+
+    def _go_to(self, number: int, bits: str, *, masked: bool) -> None:
+        if not masked:
+            self.function.emit(f"br label %full{number}")
+            return
+        self._move(bits, self.blocks[number].rank, masked=True)
+        self.function.emit("br label %dispatch")
+
+    def _wait(
+        self, block: BasicBlock, instruction: Instruction, bits: str, *, masked: bool
+    ) -> None:
+        """A barrier of the block: the warp waits as a whole, or the other engine takes over."""
+        function = self.function
+        number = instruction.operands[0] if instruction.operands else Immediate(0)
+        simple = isinstance(number, Immediate) and len(instruction.operands) <= 1
+        if not simple or instruction.predicate is not None or "arrive" in instruction.modifiers:
+            raise UnknownForm(instruction.name)
+        assert isinstance(number, Immediate)
+        if masked:
+            alive = function.new("load i32, ptr %alive, align 4")
+            some = function.new(f"icmp ne i32 {alive}, {bits}")
+            fine = function.fresh("fine")
+            function.emit(f"br i1 {some}, label %bail, label %{fine}")
+            function.start(fine)
+        self._move(bits, self._rank_after(block), masked=masked)
+        function.emit(f"ret i32 {int(number.value) + 1}")

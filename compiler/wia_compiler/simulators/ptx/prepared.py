@@ -1,0 +1,202 @@
+"""A launch before it runs: memory laid out, arguments in place, instructions decoded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wia_compiler.base.errors import ArgumentError
+from wia_compiler.simulators.ptx.copies import Copies
+from wia_compiler.simulators.ptx.decode import Decoded, decode
+from wia_compiler.simulators.ptx.faults import PtxFault
+from wia_compiler.simulators.ptx.graph import BasicBlock, blocks_of
+from wia_compiler.simulators.ptx.limits import STATIC_SHARED_BYTES, max_shared_bytes
+from wia_compiler.simulators.ptx.machine import Machine
+from wia_compiler.simulators.ptx.memory import DeviceMemory
+from wia_compiler.simulators.ptx.operands import Scope
+from wia_compiler.simulators.ptx.parameters import parameter_bytes
+from wia_compiler.simulators.ptx.regions import DeviceArrays
+from wia_compiler.simulators.ptx.schedule import Counted, OutOfPatience, Scheduler, spent_budget
+from wia_compiler.simulators.ptx.syntax import Entry, Module, Variable
+from wia_compiler.simulators.ptx.threads import WARP, Size, Threads
+
+_THREADS_AT_A_TIME = 8192
+"""Threads in one chunk: enough that numpy's own cost vanishes, few enough to stay in the caches."""
+
+
+@dataclass(frozen=True)
+class LaunchSizes:
+    """The sizes of a launch, whether memory is counted, and the warp instructions it may run."""
+
+    grid: Size
+    block: Size
+    counts_memory: bool
+    budget: int | None
+
+
+def is_loaded() -> bool:
+    """Whether the compiled engine was used before in this process."""
+    return "wia_compiler.simulators.ptx.jit.engine" in sys.modules
+
+
+class Prepared:
+    """An entry with its memory laid out and its instructions decoded."""
+
+    def __init__(self, module: Module, entry: Entry, args: Sequence[Any], shared_bytes: int):
+        self.module = module
+        self.entry = entry
+        self.device = DeviceMemory()
+        arrays, names = _arrays_of(entry, args)
+        self.names = names
+        # Variables first: their addresses are part of the code, those of arrays are arguments.
+        addresses = self._variables(shared_bytes)
+        self.arrays = DeviceArrays(self.device, arrays, names)
+        self.device.close()
+        self.arrays.fill()
+        self.parameters = parameter_bytes(entry, args, self.arrays.addresses, addresses)
+        scope = Scope(entry, addresses)
+        self.blocks: tuple[BasicBlock, ...] = blocks_of(entry, module.source)
+        self.code: list[Decoded] = [
+            decode(each, number, scope, module.source)
+            for number, each in enumerate(entry.instructions)
+        ]
+        self.scope = scope
+
+    def _variables(self, shared_bytes: int) -> dict[str, int]:
+        """Where each variable lies: shared and local ones from 0 on, others in device memory."""
+        addresses: dict[str, int] = {}
+        used = {"shared": 0, "local": 0}
+        dynamic: list[Variable] = []
+        for each in (*self.module.variables, *self.entry.variables):
+            if each.space in ("global", "const"):
+                content = np.zeros(each.size_bytes, np.uint8)
+                if each.initial:
+                    content[: len(each.initial)] = np.frombuffer(each.initial, np.uint8)
+                addresses[each.name] = self.device.add(each.name, content)
+            elif each.space in used and each.count == 0:
+                dynamic.append(each)
+            elif each.space in used:
+                start = -(-used[each.space] // each.align) * each.align
+                addresses[each.name] = start
+                used[each.space] = start + each.size_bytes
+        if used["shared"] > STATIC_SHARED_BYTES:
+            raise ArgumentError(
+                f"{self.entry.name} declares {used['shared']} bytes of shared memory, "
+                f"expected at most {STATIC_SHARED_BYTES}: more must be dynamic"
+            )
+        for each in dynamic:
+            addresses[each.name] = -(-used["shared"] // each.align) * each.align
+        self.shared_bytes = max([used["shared"], *(addresses[each.name] for each in dynamic)])
+        self.shared_bytes += shared_bytes
+        most = max_shared_bytes(self.module.target)
+        if self.shared_bytes > most:
+            raise ArgumentError(
+                f"shared_bytes: a block asks for {self.shared_bytes} bytes of shared memory, "
+                f"{self.module.target} has {most}"
+            )
+        self.local_bytes = used["local"]
+        return addresses
+
+    def run_numpy(self, launch: LaunchSizes, patience: float | None = None) -> Counted | None:
+        """Run all blocks, some at a time, in order; ``None`` where patience ran out.
+
+        ``patience`` are the seconds that it may take, estimated from what is done.
+        """
+        counted = Counted.nothing(len(self.blocks))
+        if not self.code:
+            return counted
+        grid, block = launch.grid, launch.block
+        total = grid[0] * grid[1] * grid[2]
+        warps = -(-block[0] * block[1] * block[2] // WARP)
+        chunk = max(1, _THREADS_AT_A_TIME // (warps * WARP))
+        scheduler = Scheduler(
+            self.blocks, self.code, self.scope, self.module.source, launch.budget, patience
+        )
+        with np.errstate(all="ignore"):
+            for first in range(0, total, chunk):
+                count = min(chunk, total - first)
+                threads = Threads(first, count, grid, block)
+                machine = Machine(
+                    self.module.source,
+                    threads,
+                    self.device,
+                    self.parameters,
+                    np.zeros((count, self.shared_bytes), np.uint8),
+                    np.zeros((threads.count, self.local_bytes), np.uint8),
+                    Copies(threads.count),
+                    launch.counts_memory,
+                    counted.traffic,
+                )
+                try:
+                    scheduler.run(machine, counted.executed)
+                except OutOfPatience:
+                    return None
+        return counted
+
+    def is_compiled(self, launch: LaunchSizes) -> bool:
+        """Whether machine code for the entry is at hand."""
+        if not is_loaded():
+            return False
+        from wia_compiler.simulators.ptx.jit.engine import is_at_hand
+
+        return is_at_hand(self.module, self.entry, launch.counts_memory)
+
+    def run_compiled(self, launch: LaunchSizes, *, parted: bool) -> Counted | None:
+        """Run all blocks as machine code; ``None`` where it must be done in another way.
+
+        ``parted`` is for warps of which some lanes run without the others.
+        """
+        if not self.code:
+            return Counted.nothing(0)
+        # LLVM takes a while to load, and a launch on the other engine needs none of it.
+        from wia_compiler.simulators.ptx.jit.engine import Launching, Spent, compiled_entry
+
+        compiled = compiled_entry(
+            self.module,
+            self.entry,
+            self.blocks,
+            self.scope,
+            counts_memory=launch.counts_memory,
+            parted=parted,
+        )
+        if compiled is None:
+            return None
+        launching = Launching(
+            compiled,
+            self.device,
+            self.parameters,
+            self.shared_bytes,
+            self.local_bytes,
+            len(self.blocks),
+            len(self.code),
+        )
+        first = self.blocks[0].rank
+        try:
+            finished = launching.run(launch.grid, launch.block, first, launch.budget)
+        except Spent as spent:
+            fault = spent_budget(self.code[spent.at].instruction, self.module.source)
+            raise PtxFault(fault) from None
+        return launching.counted() if finished else None
+
+    def finish(self) -> None:
+        """Write device memory back to the arrays."""
+        refused = self.arrays.copy_back()
+        if refused:
+            names = ", ".join(self.names[number] for number in refused)
+            raise ArgumentError(f"{names}: {self.entry.name} writes to it, but it is read-only")
+
+
+def _arrays_of(entry: Entry, args: Sequence[Any]) -> tuple[list[NDArray[Any]], list[str]]:
+    found: list[NDArray[Any]] = []
+    names: list[str] = []
+    for number, value in enumerate(args):
+        if isinstance(value, np.ndarray):
+            found.append(cast("NDArray[Any]", value))
+            known = number < len(entry.parameters)
+            names.append(entry.parameters[number].name if known else f"argument {number}")
+    return found, names
