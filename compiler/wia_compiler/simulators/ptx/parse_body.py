@@ -21,7 +21,7 @@ from wia_compiler.simulators.ptx.syntax import (
 )
 from wia_compiler.simulators.ptx.types import TYPES, PtxType
 
-Named = TypeVar("Named", Register, Symbol)
+Named = TypeVar("Named", bound=Register | Symbol)
 
 
 @dataclass
