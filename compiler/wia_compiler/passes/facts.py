@@ -20,6 +20,8 @@ class TargetFacts:
     a systolic array multiplies what lies in memory.
     ``kept_row_elements`` is up to which length a kernel keeps values of a row that several passes
     over the row need; longer ones are computed anew in each.
+    ``cache_bytes`` are the sizes of the data caches that a processor reads through, the nearest
+    first; empty where schedules need not know them.
     ``keeps_tiles`` says that one nest may keep tiles of several arrays in near memory over a loop
     and work on them with leaves of its choice (attention); without it such ops are split.
     ``widens_operands`` says that a matrix product can read narrower numbers than it multiplies, and
@@ -37,6 +39,7 @@ class TargetFacts:
     vector_bytes: int = 4
     parallel_rows: int = 1
     kept_row_elements: int = 0
+    cache_bytes: tuple[int, ...] = ()
     folds_products: bool = True
     keeps_tiles: bool = False
     masks_edges: bool = False

@@ -18,6 +18,7 @@ from wia_compiler.dialects.walk import walk
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.nests.writer import NEST
 from wia_compiler.passes.scheduling.apply import apply_schedule
+from wia_compiler.passes.scheduling.fit import warn_of_limits
 from wia_compiler.passes.scheduling.nest import CPU_MEMORY, MemoryNames, ScheduledNest
 from wia_compiler.passes.tile_rewrites import leaves_of
 
@@ -77,6 +78,8 @@ def schedule_nests(
             last = Schedule(context.kernel, tuple(finish(nest)), name)
             apply_schedule(subject, last)
             schedule = replace(last, directives=schedule.directives + last.directives)
+        if own is not None:
+            warn_of_limits(subject)
         numbers = {**chosen.numbers, APPLIED: "; ".join(map(str, schedule.directives))}
         taken = bool(schedule.directives)
         context.decisions.append(

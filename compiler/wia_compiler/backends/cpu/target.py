@@ -36,7 +36,7 @@ class CpuTarget:
     @property
     def facts(self) -> TargetFacts:
         """What shared passes may know of this CPU."""
-        lanes = self.host.vector_bytes // 4
+        lanes, caches = self.host.vector_bytes // 4, self.host.caches
         return TargetFacts(
             name=self.name,
             register_capacity=self.host.vector_registers * lanes,
@@ -44,7 +44,9 @@ class CpuTarget:
             launch_cost_bytes=_CALL_COST_BYTES,
             vector_bytes=self.host.vector_bytes,
             kept_row_elements=self.host.caches.kept_elements,
+            cache_bytes=tuple(dict.fromkeys(filter(None, (caches.l1, caches.l2, caches.l3)))),
             keeps_tiles=True,
+            masks_edges=True,
             widens_operands=True,
         )
 
