@@ -13,12 +13,16 @@ from wia_compiler.passes.lane_ops import on_lanes
 
 
 def emit_vector_body(
-    leaf: ComputeOp, emitter: IndexEmitter, arguments: Sequence[SSAValue], lanes: int
+    leaf: ComputeOp,
+    emitter: IndexEmitter,
+    arguments: Sequence[SSAValue],
+    lanes: int,
+    known: dict[object, SSAValue] | None = None,
 ) -> list[SSAValue]:
     """What a leaf yields for vectors of ``lanes`` points; ``arguments`` are its body's, as vectors.
 
     Ops keep their locations and names; those that fold get the permissions of the numerics
-    contract.
+    contract. ``known`` holds what was computed of the same vectors before, and gets what is new.
     """
     block = leaf.body.block
     values: dict[SSAValue, SSAValue] = dict(zip(block.args, arguments, strict=True))
@@ -26,7 +30,12 @@ def emit_vector_body(
     for op in block.ops:
         if isinstance(op, YieldOp):
             return [values[value] for value in op.arguments]
-        made = on_lanes(op, [values[value] for value in op.operands], lanes)
+        operands = [values[value] for value in op.operands]
+        key = (op, *operands)
+        if known is not None and op not in flags and key in known:
+            values[op.results[0]] = known[key]
+            continue
+        made = on_lanes(op, operands, lanes)
         if op in flags:
             made.properties["fastmath"] = flags[op]
         made.location = op.location
@@ -34,4 +43,6 @@ def emit_vector_body(
         for old, new in zip(op.results, made.results, strict=True):
             values[old] = new
             new.name_hint = old.name_hint
+            if known is not None:
+                known[key] = new
     raise ValueError("a leaf's body ends with tile.yield")

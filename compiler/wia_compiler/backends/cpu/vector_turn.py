@@ -27,7 +27,7 @@ from wia_compiler.passes.affine import linear_form
 from wia_compiler.passes.emit_index import INDEX, IndexEmitter
 from wia_compiler.passes.lane_ops import splat
 
-_WRITTEN_OUT = 4
+_WRITTEN_OUT = 2
 """So many blocks of points are written out one after another; a loop walks more."""
 
 Places = dict[int, SSAValue]
@@ -136,7 +136,7 @@ class _Version:
                     self._load(emitter, number, plan.across, plan.lanes, point, width, known)
                     for number in range(len(leaf.inputs))
                 ]
-                computed += emit_vector_body(leaf, emitter, values, plan.lanes)
+                computed += emit_vector_body(leaf, emitter, values, plan.lanes, known)
             results = self._turn(emitter, computed)
             for number in range(width):
                 self._store(
@@ -159,7 +159,7 @@ class _Version:
                 else self._load(emitter, number, plan.along, plan.side, point, rows, known)
                 for number in range(len(leaf.inputs))
             ]
-            (result,) = emit_vector_body(leaf, emitter, values, plan.side)
+            (result,) = emit_vector_body(leaf, emitter, values, plan.side, known)
             self._store(emitter, point, rows, result)
 
     def _moved(self, emitter: IndexEmitter, at: Places, axis: TurnAxis, by: int) -> Places:

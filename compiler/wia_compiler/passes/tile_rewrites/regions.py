@@ -21,6 +21,9 @@ from wia_compiler.passes.tile_rewrites.nest import (
     replace_leaf,
 )
 
+_LINE = 16
+"""Elements that a fill of a row's margin takes at least: single ones would be scalar stores."""
+
 
 @dataclass(frozen=True)
 class Side:
@@ -148,7 +151,9 @@ def _copies(
     inner: list[ForOp],
     buffer: memref.AllocOp,
 ) -> list[ComputeOp]:
-    """The copy of what lies inside the array, then fills of 0 for what is known to lie outside.
+    """The copy of what lies inside the array, and fills of 0 for what is known to lie outside.
+
+    The fills are to run first: along rows they are wider than the margin.
 
     A side whose start varies may leave the array anywhere: it is copied with its padding.
     """
@@ -174,6 +179,8 @@ def _copies(
         end = max(min(length - start.constant, side.size), first)
         for part in ((0, first), (end, side.size)):
             if part[0] < part[1]:
+                if number == len(sides) - 1:
+                    part = _as_line(part, side.size)
                 fills.append(
                     _leaf_over([*box[:number], part, *box[number + 1 :]], sides, ivs, buffer)
                 )
@@ -183,6 +190,14 @@ def _copies(
         for op in each.walk():
             op.location = leaf.location
     return [copy, *fills]
+
+
+def _as_line(part: tuple[int, int], size: int) -> tuple[int, int]:
+    """A margin of a row, widened to what vectors fill at once; the copy then writes over it."""
+    first, end = part
+    if first == 0:
+        return 0, min(max(end, _LINE), size)
+    return max(min(first, size - _LINE), 0), size
 
 
 def _leaf_over(
