@@ -114,6 +114,7 @@ class _Version:
             for output, row, chunk in tiles
         ]
         results = self._fold(emitter, 0, {}, tiles, held)
+        self.access.known = {}  # masks that were made inside of the fold's loops
         for (output, row, chunk), value in zip(tiles, results, strict=True):
             self.access.write(emitter, output, self._tile_points(emitter, row, chunk), value)
 
