@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import wia_compiler as wia
 from building import context
 from mid_building import assert_close, kernel, result_specs, sample, spec
 from point_code import on_cpu
@@ -159,19 +160,54 @@ def test_heads_stretch_and_are_shared():
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_each_block_of_queries_reads_keys_and_values_once(causal):
-    specs, arrays = operands((2,), 70, 130, 8, 6)
+    specs, arrays = operands((2,), 70, 130, 8, 6, dtype="f16")
     nests = nests_of(attention(specs, causal=causal))
-    outputs = [np.zeros((2, 70, 6), np.float32)]
+    outputs = [np.zeros((2, 70, 6), np.float16)]
     queries, keys, values = count_reads(nests, arrays, outputs)
     assert np.all(queries == 1)
-    blocks = -(-70 // 32)
+    blocks = -(-70 // 64)
     if not causal:
         assert np.all(keys == blocks) and np.all(values == blocks)
         return
-    # Keys behind all queries of a block are not fetched for it: blocks of 64 keys, 32 queries.
-    seen = np.array([sum(j // 64 * 64 < min(i + 32, 70) for i in (0, 32, 64)) for j in range(130)])
+    # Keys behind all queries of a block are not fetched for it: blocks of 64 keys, 64 queries.
+    seen = np.array([sum(j // 64 * 64 < min(i + 64, 70) for i in (0, 64)) for j in range(130)])
     np.testing.assert_array_equal(keys, np.broadcast_to(seen[:, None], (2, 130, 8)))
     np.testing.assert_array_equal(values, np.broadcast_to(seen[:, None], (2, 130, 6)))
+
+
+def test_keys_and_values_are_read_where_they_lie_if_products_can():
+    specs, _ = operands((), 64, 128, 16, 16)
+    assert "key_tile" not in print_ir(nests_of(attention(specs)))
+    narrow, _ = operands((), 64, 128, 16, 16, dtype="f16")
+    assert "key_tile" in print_ir(nests_of(attention(narrow)))
+
+
+@pytest.mark.parametrize(("query", "key"), [(32, 48), (5, 3), (200, 17)])
+def test_a_schedule_says_how_large_the_tiles_are(query, key):
+    text = "kernel k(input q: tensor, input k: tensor, input v: tensor, output y: tensor) {\n"
+    text += f"y = attention(q, k, v); }} schedule k {{ tile query {query}, key {key}; }}"
+    random = np.random.default_rng(query)
+    arrays = [random.standard_normal((2, 70, 8)).astype(np.float32) for _ in range(3)]
+    made = wia.compile(text).k.build(*arrays)
+    assert f"tile query {query}, key {key};" in made.schedule
+    assert np.abs(made(*arrays) - wia.reference(wia.compile(text).k, *arrays)).max() < 2e-6
+
+
+def test_the_default_tiles_are_printed_and_give_the_same_code_when_pasted():
+    text = "kernel k(input q: tensor, input k: tensor, input v: tensor, output y: tensor) {\n"
+    text += "y = attention(q, k, v); }"
+    arrays = [wia.spec((4, 64, 16), "f32")] * 3
+    made = wia.compile(text).k.build(*arrays)
+    assert "tile query 64, key 64;" in made.schedule
+    pasted = wia.compile(text + made.schedule).k.build(*arrays)
+    assert pasted.assembly("llvm") == made.assembly("llvm")
+
+
+def test_other_tiles_of_an_attention_are_refused():
+    text = "kernel k(input q: tensor, input k: tensor, input v: tensor, output y: tensor) {\n"
+    text += "y = attention(q, k, v); } schedule k { tile i 8; }"
+    with pytest.raises(wia.CompileError, match="tiles of query, key"):
+        wia.compile(text).k.build(*[wia.spec((64, 16), "f32")] * 3)
 
 
 def test_no_scores_lie_in_memory():

@@ -34,6 +34,7 @@ from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.nests.writer import SCHEDULED
+from wia_compiler.passes.nests.written_tiles import written_tiles
 from wia_compiler.passes.schedule import Chosen, schedule_nests
 from wia_compiler.passes.tile_rewrites import axis_of, is_folded, leaves_of, loops_of
 from wia_compiler.passes.tile_rewrites.sharing import shares_values
@@ -76,7 +77,9 @@ class SchedulePass:
 
     def _choose(self, nest: func.FuncOp) -> Chosen:
         if SCHEDULED in nest.attributes:
-            return Chosen(reason="written in tiles that registers and caches hold")
+            tiles = written_tiles(nest)
+            lines = (directive("tile", tiles),) if tiles else ()
+            return Chosen(lines, "written in tiles that registers and caches hold")
         if holds_point_code(nest):
             return Chosen(reason="its loops run as they are written: it holds more than leaves")
         if walks_tiles(nest):

@@ -9,7 +9,7 @@ and values are read once for each block of rows, and the result is written once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -17,25 +17,35 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType, UnitAttr
 from xdsl.ir import Block, Region, SSAValue
 
+from wia_compiler.base.schedule import Schedule
 from wia_compiler.dialects.location import merge_locations
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.passes.decomposing.kept import is_kept_whole
 from wia_compiler.passes.facts import TargetFacts
-from wia_compiler.passes.nests.attention_block import QUERY_ROWS, Heads, QueryBlock
+from wia_compiler.passes.nests.attention_block import Heads, QueryBlock
 from wia_compiler.passes.nests.leaf_writer import LeafWriter
 from wia_compiler.passes.nests.plan import Group
 from wia_compiler.passes.nests.views import View
 from wia_compiler.passes.nests.writer import NEST, SCHEDULED
+from wia_compiler.passes.nests.written_tiles import asked_tiles, note_tiles
+
+TILES: Mapping[str, int] = {"query": 64, "key": 64}
+"""Queries and keys of a block. Each key and value is fetched once for so many queries; with heads
+64 wide, the tiles of queries, scores and sums take 48 KiB in f32, at home in a second cache."""
 
 
 @dataclass(frozen=True)
 class AttentionNest:
-    """One call of ``attention`` as a nest over ``arrays`` (query, key, value, mask; result)."""
+    """One call of ``attention`` as a nest over ``arrays`` (query, key, value, mask; result).
+
+    ``schedules`` may name other ``tile query N, key M``.
+    """
 
     op: TensorOp
     arrays: Sequence[View]
     facts: TargetFacts
+    schedules: Sequence[Schedule] = ()
 
     def function(self, name: str) -> func.FuncOp:
         """The nest as ``func.func @name``."""
@@ -43,7 +53,8 @@ class AttentionNest:
         for argument, array in zip(block.args, self.arrays, strict=True):
             argument.name_hint = array.value.name_hint
         location = merge_locations([self.op])
-        self._write(block)
+        tiles = {**TILES, **asked_tiles(self.schedules, name, TILES)}
+        self._write(block, tiles)
         last = func.ReturnOp()
         last.location = location
         block.add_op(last)
@@ -51,16 +62,18 @@ class AttentionNest:
         made = func.FuncOp(name, type, Region(block))
         made.attributes[NEST] = UnitAttr()
         made.attributes[SCHEDULED] = UnitAttr()
+        note_tiles(made, tiles)
         made.location = location
         return made
 
-    def _write(self, block: Block) -> None:
+    def _write(self, block: Block, tiles: Mapping[str, int]) -> None:
         """Loops over heads, then over blocks of queries: whole ones, and what is left."""
         writer = LeafWriter(block, merge_locations([self.op]))
         names = [*self.op.given, "result"]
         memory: dict[str, SSAValue] = dict(zip(names, block.args, strict=True))
         shapes = {name: array.shape for name, array in zip(names, self.arrays, strict=True)}
-        heads = Heads(self.op, memory, shapes, self.facts)
+        heads = Heads(self.op, memory, shapes, self.facts, tiles["key"])
+        rows = tiles["query"]
         if heads.causal:
             positions = PositionsOp(max(heads.queries, heads.keys))
             positions.memref.name_hint = "position"
@@ -69,16 +82,21 @@ class AttentionNest:
         with ExitStack() as loops:
             for axis, size in heads.loops():
                 loops.enter_context(writer.loop(axis, size))
-            whole = heads.queries - heads.queries % QUERY_ROWS
+            whole = heads.queries - heads.queries % rows
             if whole:
-                with writer.loop("i.0", whole, QUERY_ROWS):
-                    QueryBlock(heads, writer, QUERY_ROWS, "i0").write()
+                with writer.loop("i.0", whole, rows):
+                    QueryBlock(heads, writer, rows, "i0").write()
             if whole < heads.queries:
                 QueryBlock(heads, writer, heads.queries - whole, str(whole)).write()
 
 
-def plan_attention(group: Group, facts: TargetFacts) -> AttentionNest | None:
-    """The nest of a group that is one ``attention`` of arrays; ``None`` for another group."""
+def plan_attention(
+    group: Group, facts: TargetFacts, schedules: Sequence[Schedule] = ()
+) -> AttentionNest | None:
+    """The nest of a group that is one ``attention`` of arrays; ``None`` for another group.
+
+    ``schedules`` are the user's: one of them may say how large its tiles are.
+    """
     ops = [op for op in group.ops if isinstance(op, TensorOp)]
     if len(ops) != 1 or not is_kept_whole(ops[0], facts):
         return None
@@ -87,4 +105,4 @@ def plan_attention(group: Group, facts: TargetFacts) -> AttentionNest | None:
     known = [array for array in arrays if array is not None]
     if len(known) < len(arrays):
         return None
-    return AttentionNest(ops[0], [*known, result.target], facts)
+    return AttentionNest(ops[0], [*known, result.target], facts, schedules)

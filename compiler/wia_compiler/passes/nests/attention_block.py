@@ -11,25 +11,26 @@ import math
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects import math as math_dialect
-from xdsl.dialects.builtin import IndexType, IntegerAttr
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects.arith import FastMathFlagsAttr
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, UnitAttr
+from xdsl.dialects.utils.fast_math import FastMathFlag
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from wia_compiler.base.dtypes import BOOL, DTYPES, DType
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.attention import attention_scale
 from wia_compiler.dialects.wia.ops import TensorOp
+from wia_compiler.passes.expand_math.builder import NEVER_POSITIVE
 from wia_compiler.passes.facts import TargetFacts
+from wia_compiler.passes.llvm.types import strides_of
 from wia_compiler.passes.nests.body import Body
 from wia_compiler.passes.nests.casts import cast_scalar
 from wia_compiler.passes.nests.leaf_writer import LeafWriter, Place, Tile, shape_of
 
-QUERY_ROWS = 32
-"""Queries of a block: each key and value is fetched from main memory once for so many rows."""
-KEY_ROWS = 64
-"""Keys of a block: with heads 64 wide its keys, values and scores take 40 KiB in f32."""
 _FEW_ROWS = 4
 """So many queries have a register tile of their own size; more are rounded up to tiles of 4."""
 _HEAD_AXES = "bhgpqnmo"
@@ -37,12 +38,13 @@ _HEAD_AXES = "bhgpqnmo"
 
 @dataclass
 class Heads:
-    """The operands of one ``attention``; sizes are those of one head."""
+    """The operands of one ``attention``; sizes are those of one head, ``key_rows`` of a block."""
 
     op: TensorOp
     memory: dict[str, SSAValue]
     shapes: Mapping[str, tuple[int, ...]]
     facts: TargetFacts
+    key_rows: int
 
     def __post_init__(self) -> None:
         self.dtype = spec_of(self.op.arguments[0].type).dtype
@@ -58,6 +60,11 @@ class Heads:
         registers = self.facts.register_capacity // max(1, self.facts.vector_bytes // 4)
         # Two vectors by so many rows take half of the registers, at most.
         self.rows = 8 if registers >= 32 else 4
+
+    def is_dense(self, name: str) -> bool:
+        """Whether neighbours along the last axis of an operand are neighbours in memory."""
+        type_ = cast("MemRefType[Attribute]", self.memory[name].type)
+        return strides_of(type_)[-1] == 1
 
     def loops(self) -> list[tuple[str, int]]:
         """Names and extents of the loops over heads."""
@@ -91,15 +98,33 @@ class QueryBlock:
         self.column_tile = 2 * lanes if self.columns % (2 * lanes) == 0 else lanes
         self.values = _round_up(heads.values, lanes)
         self.value_tile = 2 * lanes if self.values % (2 * lanes) == 0 else lanes
-        keys = min(KEY_ROWS, _round_up(heads.keys, min(heads.rows, heads.keys)))
+        step = min(heads.rows, heads.keys)
+        keys = _round_up(min(heads.key_rows, heads.keys), step)
         names = ("largest", "larger", "shrink", "total")
         rows = [writer.buffer(name, [self.columns], wide) for name in names]
         self.largest, self.larger, self.shrink, self.total = rows
         self.query = writer.buffer("query_tile", [heads.width, self.columns], wide)
         self.sums = writer.buffer("sums", [self.rows, self.values], wide)
         self.scores = writer.buffer("scores", [keys, self.columns], wide)
-        self.key = writer.buffer("key_tile", [keys, heads.width], wide)
-        self.value = writer.buffer("value_tile", [keys, self.values], wide)
+        blocks = [heads.key_rows] * (heads.keys >= heads.key_rows)
+        blocks += [heads.keys % heads.key_rows] * (heads.keys % heads.key_rows > 0)
+        self.tiles = {
+            name: writer.buffer(f"{name}_tile", [keys, columns], wide)
+            for name, columns in (("key", heads.width), ("value", self.values))
+            if not all(self._lies_ready(name, count) for count in blocks)
+        }
+
+    def _lies_ready(self, name: str, count: int) -> bool:
+        """Whether products read a block of keys or values where it lies.
+
+        It needs no widening and no zeros at its edges, and its rows are dense.
+        """
+        heads = self.heads
+        if heads.dtype != heads.wide or not heads.is_dense(name):
+            return False
+        if name == "key":
+            return count % min(heads.rows, count) == 0
+        return heads.values == self.values
 
     def write(self) -> None:
         """Fetch the queries, walk the keys, write the result's rows."""
@@ -108,10 +133,10 @@ class QueryBlock:
         writer.fill(self.largest, -math.inf, wide)
         for buffer in (self.total, self.sums):
             writer.fill(buffer, 0, wide)
-        whole = heads.keys - heads.keys % KEY_ROWS
+        whole = heads.keys - heads.keys % heads.key_rows
         if whole:
-            with writer.loop("j.0", whole, KEY_ROWS) as first, self._where_seen(first):
-                self._key_block("j0", KEY_ROWS)
+            with writer.loop("j.0", whole, heads.key_rows) as first, self._where_seen(first):
+                self._key_block("j0", heads.key_rows)
         if whole < heads.keys:
             with self._where_seen(whole):
                 self._key_block(str(whole), heads.keys - whole)
@@ -168,19 +193,33 @@ class QueryBlock:
             axes,
             [Tile(heads.memory[name], heads.place(name, f"{first} + {row}", column))],
             Tile(buffer, place),
-            self._widened,
+            self._scaled if name == "query" else self._widened,
         )
 
     def _widened(self, body: Body, x: SSAValue) -> SSAValue:
         return cast_scalar(body, x, self.heads.dtype, self.heads.wide)
 
+    def _scaled(self, body: Body, x: SSAValue) -> SSAValue:
+        """Queries carry the scale of the scores: once for each query, not for each score."""
+        scale = body.constant(self.heads.scale, self.heads.wide)
+        return body.add(arith.MulfOp(self._widened(body, x), scale))
+
+    def _rows(self, name: str, count: int, column: str, row: str) -> Tile:
+        """A block of keys or values as products read it: where it lies, or copied to its tile."""
+        heads = self.heads
+        if self._lies_ready(name, count):
+            place = heads.place(name, f"{self.key_first} + {row}", column)
+            return Tile(heads.memory[name], place)
+        axes = {"j": count, column: heads.width if name == "key" else heads.values}
+        self._fetch(name, axes, self.tiles[name], ("j", column), "j", column)
+        return Tile(self.tiles[name], (row, column))
+
     def _key_block(self, first: str, count: int) -> None:
         """The leaves of one block of keys."""
         self.key_first = first
-        heads, writer = self.heads, self.writer
-        self._fetch("key", {"j": count, "e": heads.width}, self.key, ("j", "e"), "j", "e")
-        self._fetch("value", {"j": count, "v": heads.values}, self.value, ("j", "v"), "j", "v")
-        self._score(count)
+        writer = self.writer
+        key = self._rows("key", count, "e", "j1 + j")
+        self._score(count, key)
         rows, block = {"i": self.columns}, {"j": count, "i": self.columns}
         largest, larger, shrink, total = (
             Tile(each, ("i",)) for each in (self.largest, self.larger, self.shrink, self.total)
@@ -199,8 +238,8 @@ class QueryBlock:
         self._weigh(count)
         writer.leaf("map", rows, [larger], largest, _same)
 
-    def _score(self, count: int) -> None:
-        """Scores of a block: products of keys and queries, scaled and masked."""
+    def _score(self, count: int, key: Tile) -> None:
+        """Scores of a block: products of keys and queries, masked."""
         heads, writer = self.heads, self.writer
         step = min(heads.rows, count)
         writer.fill(self.scores, 0, heads.wide)
@@ -211,11 +250,13 @@ class QueryBlock:
             writer.leaf(
                 "contract",
                 {"j": step, "i": self.column_tile, "e": heads.width},
-                [Tile(self.key, ("j1 + j", "e")), Tile(self.query, ("e", "i1 + i"))],
+                [key, Tile(self.query, ("e", "i1 + i"))],
                 Tile(self.scores, ("j1 + j", "i1 + i")),
                 _multiply_add,
                 reduce=("e",),
             )
+        if heads.mask_dtype is None and not heads.causal:
+            return
         reads = [Tile(self.scores, ("j", "i"))]
         row, column = f"{self.first} + i", f"{self.key_first} + j"
         if heads.mask_dtype is not None:
@@ -229,7 +270,6 @@ class QueryBlock:
     def _masked(self, body: Body, score: SSAValue, *others: SSAValue) -> SSAValue:
         heads, rest = self.heads, list(others)
         lowest = body.constant(-math.inf, heads.wide)
-        score = body.add(arith.MulfOp(score, body.constant(heads.scale, heads.wide)))
         if heads.mask_dtype == BOOL:
             score = body.select(rest.pop(0), score, lowest)
         elif heads.mask_dtype is not None:
@@ -245,11 +285,15 @@ class QueryBlock:
         wide = self.heads.wide
         none = body.compare("oeq", largest, body.constant(-math.inf, wide))
         finite = body.select(none, body.constant(0, wide), largest)
-        return body.add(math_dialect.ExpOp(body.add(arith.SubfOp(score, finite))))
+        below = arith.SubfOp(score, finite)
+        below.attributes[NEVER_POSITIVE] = UnitAttr()
+        return body.add(math_dialect.ExpOp(body.add(below)))
 
     def _weigh(self, count: int) -> None:
         """Add the block's values, each by its weight, to the sums."""
         writer = self.writer
+        value = self._rows("value", count, "v", "j")
+        value = Tile(value.memory, [*value.place[:-1], "v1 + v"])
         with (
             writer.loop("i.1", self.rows, self.row_tile),
             writer.loop("v.1", self.values, self.value_tile),
@@ -257,7 +301,7 @@ class QueryBlock:
             writer.leaf(
                 "contract",
                 {"i": self.row_tile, "v": self.value_tile, "j": count},
-                [Tile(self.scores, ("j", "i1 + i")), Tile(self.value, ("j", "v1 + v"))],
+                [Tile(self.scores, ("j", "i1 + i")), value],
                 Tile(self.sums, ("i1 + i", "v1 + v")),
                 _multiply_add,
                 reduce=("j",),
@@ -277,7 +321,8 @@ def _same(body: Body, x: SSAValue) -> SSAValue:
 
 
 def _maximum(body: Body, x: SSAValue, held: SSAValue) -> SSAValue:
-    return body.add(arith.MaximumfOp(held, x))
+    # Which zero is the largest of zeros plays no part in the powers of differences.
+    return body.add(arith.MaximumfOp(held, x, FastMathFlagsAttr([FastMathFlag.NO_SIGNED_ZEROS])))
 
 
 def _product(body: Body, x: SSAValue, y: SSAValue) -> SSAValue:

@@ -216,7 +216,7 @@ class HostLowering(HostArrays):
             [Result(inner, target) for inner, target in targets.items()],
         )
         facts = self.context.facts
-        attention = plan_attention(group, facts)
+        attention = plan_attention(group, facts, self.context.options.schedules)
         masks = facts.masks_edges
         plans = [attention] if attention is not None else plan_group(group, masks_edges=masks)
         for allocation in allocations.values():

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from xdsl.dialects.func import FuncOp
+
 from wia_compiler.base.errors import CompileError, Diagnostic
 from wia_compiler.base.schedule import Directive, Entry, Schedule
 from wia_compiler.dialects.tile_points import holds_point_code
+from wia_compiler.passes.nests.written_tiles import written_tiles
 from wia_compiler.passes.scheduling.nest import ScheduledNest
 from wia_compiler.passes.scheduling.register import find_directive
 from wia_compiler.passes.tile_rewrites import IllegalRewrite
@@ -41,6 +44,8 @@ def at_its_line(
 
 def apply_directive(nest: ScheduledNest, directive: Directive) -> None:
     """Apply one directive; ``IllegalRewrite`` says why it cannot be."""
+    if check_written(nest.function, directive):
+        return
     on_points = holds_point_code(nest.function)
     module = find_directive(directive.name, on_points=on_points)
     if on_points and module is find_directive(directive.name):
@@ -48,6 +53,24 @@ def apply_directive(nest: ScheduledNest, directive: Directive) -> None:
     meant = without_units(nest, directive)
     if meant is not None:
         module.apply(nest, meant)
+
+
+def check_written(nest: FuncOp, directive: Directive) -> bool:
+    """Whether a ``tile`` line names the tiles that a nest was written in, which it then has.
+
+    ``IllegalRewrite`` where it names other axes of such a nest: its loops take whole blocks.
+    """
+    sizes = written_tiles(nest)
+    if not sizes or directive.name != "tile":
+        return False
+    for entry in directive.entries:
+        if entry.name not in sizes or entry.number is None or entry.number < 1:
+            raise IllegalRewrite(
+                f"this nest is written in tiles of {', '.join(sizes)}",
+                hint="write " + ", ".join(f"tile {name} {size}" for name, size in sizes.items()),
+                span=entry.span,
+            )
+    return bool(directive.entries)
 
 
 def _refuse_points(nest: ScheduledNest, directive: Directive) -> None:
