@@ -1,7 +1,9 @@
 """Calls in machine code: which calls take that way, and that they are as careful as the others."""
 
 import ctypes
+import functools
 import gc
+import inspect
 import subprocess
 import sys
 import threading
@@ -469,7 +471,34 @@ assert os.waitpid(child, 0)[1] == 0
 
 
 def test_an_unknown_interpreter_calls_in_python(program, monkeypatch):
-    monkeypatch.setattr(native_callable, "_install", lambda: False)
+    monkeypatch.setattr(native_callable, "_takes_code", lambda kind: False)
     for _ in range(3):
         np.testing.assert_array_equal(program.add(A, A), A * 2)
     assert not program.add._plans and len(program.add._fast) == 1
+
+
+def test_every_way_to_call_leads_to_the_same(program, python_calls):
+    program.add(A, A)
+    expected = A * 2
+    arrays, named = (A, A), {"out": np.empty_like(A)}
+    np.testing.assert_array_equal(program.add(*arrays), expected)
+    np.testing.assert_array_equal(functools.partial(program.add, A)(A), expected)
+    np.testing.assert_array_equal(next(map(program.add, [A], [A])), expected)
+    np.testing.assert_array_equal(program.add.__call__(A, A), expected)
+    assert program.add(*arrays, **named) is named["out"]
+    assert inspect.signature(program.add).parameters.keys() == {"A", "B", "out"}
+
+
+def test_a_class_with_a_call_of_its_own_keeps_it(program):
+    class Doubling(wia.Build):
+        def __call__(self, *arrays, **keywords):
+            return 2 * super().__call__(*arrays, **keywords)
+
+    class Same(wia.Build):
+        pass
+
+    build = program.add.build(A, A)
+    for made, factor in ((Doubling, 4), (Same, 2)):
+        own = made(build._unit, build._loaded, build.cache, build._session)
+        for _ in range(3):
+            np.testing.assert_array_equal(own(A, A), factor * A)

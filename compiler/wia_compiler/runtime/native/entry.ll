@@ -1,7 +1,7 @@
 ; kernel(A, B) from CPython's arguments to machine code and back, with no interpreter in between.
 ;
-; A kernel object holds a table: a bytes object with the addresses of plans, 0 at its end, newest
-; first. A plan says what the arguments of one kind of call are, what is allocated and what runs.
+; A kernel object holds the address of a table: the addresses of plans, newest first, and 0 at its
+; end. A plan says what the arguments of one kind of call are, what is allocated and what runs.
 ; Arguments that fit no plan go to the method ``_call_in_python``, which writes another one.
 ; plans.py writes these records, field by field in this order.
 
@@ -41,6 +41,8 @@
   i64,    ; 4  bytes
   i64     ; 5  its place in out=
 }
+; what callable.py adds to an object's head: this code, the table of plans
+%Kernel = type { i64, ptr, ptr, ptr }
 ; numpy's PyArrayObject_fields (numpy/ndarraytypes.h) and CPython's float
 %Array = type { i64, ptr, ptr, i32, ptr, ptr, ptr, ptr, i32, ptr, ptr, ptr }
 ;          type 1, data 2, axes 3, sizes 4, strides 5, base 6, dtype 7, flags 8, handler 11
@@ -49,8 +51,6 @@
 @new_from_descr = global ptr null       ; PyArray_NewFromDescr
 @handler = global ptr null              ; the capsule of the pool's PyDataMem_Handler
 @pooled_from = global i64 4096          ; outputs of so many bytes come from the pool
-@table_offset = global i64 16           ; of the slot in a kernel object
-@bytes_offset = global i64 32           ; of the bytes in a bytes object
 @tuple_offset = global i64 24           ; of the items in a tuple
 @out_name = global ptr null             ; the string "out", interned
 @python_name = global ptr null          ; the string "_call_in_python", interned
@@ -551,23 +551,20 @@ no:
   ret i1 false
 }
 
-; METH_FASTCALL | METH_KEYWORDS of the type of kernels.
-define ptr @call(ptr %self, ptr %arguments, i64 %number, ptr %names) {
+; How the interpreter calls a kernel object (PEP 590: vectorcallfunc). The upper bit of the number
+; says that the place before the arguments may be written to.
+define ptr @call(ptr %self, ptr %arguments, i64 %number_and_flag, ptr %names) {
 entry:
+  %number = and i64 %number_and_flag, 9223372036854775807
   %buffers = alloca [256 x ptr], align 8
   %slots = alloca [256 x i64], align 8
   %found = alloca [256 x ptr], align 8
   %out = call ptr @out_of(ptr %self, ptr %arguments, i64 %number, ptr %names)
-  %table_offset = load i64, ptr @table_offset
-  %table_place = getelementptr i8, ptr %self, i64 %table_offset
-  %table = load ptr, ptr %table_place
-  %no_table = icmp eq ptr %table, null
   %is_other = icmp eq ptr %out, %self
-  %unknown = or i1 %no_table, %is_other
-  br i1 %unknown, label %miss, label %search
+  br i1 %is_other, label %miss, label %search
 search:
-  %bytes_offset = load i64, ptr @bytes_offset
-  %plans = getelementptr i8, ptr %table, i64 %bytes_offset
+  %table_place = getelementptr %Kernel, ptr %self, i64 0, i32 3
+  %plans = load ptr, ptr %table_place
   br label %head
 head:
   %index = phi i64 [ 0, %search ], [ %next, %body ], [ %next, %look_out ]

@@ -65,8 +65,8 @@ class _Handler(ctypes.Structure):
 @functools.cache
 def native_library() -> NativeLibrary | None:
     """The library of this process, ``None`` where it knows too little of this interpreter."""
-    tuple_offset, bytes_offset = _offset_in_tuples(), _offset_in_bytes()
-    if not (tuple_offset and bytes_offset and _arrays_are_known()):
+    tuple_offset = _offset_in_tuples() if interpreter_is_known() else 0
+    if not (tuple_offset and _arrays_are_known()):
         return None
     llvm = llvm_binding()
     llvm.initialize_native_target()
@@ -89,7 +89,6 @@ def native_library() -> NativeLibrary | None:
         "ndarray": id(np.ndarray),
         "new_from_descr": _numpy_function(_NEW_FROM_DESCR),
         "handler": id(capsule),
-        "bytes_offset": bytes_offset,
         "tuple_offset": tuple_offset,
         "out_name": id(names[0]),
         "python_name": id(names[1]),
@@ -145,8 +144,6 @@ def _numpy_function(place: int) -> int:
 
 def _offset_in_tuples() -> int:
     """Where the items of a tuple begin: 24 bytes in, 32 since Python 3.14; 0 where neither."""
-    if not _is_known_interpreter():
-        return 0
     marks = (object(), object())
     for offset in (24, 32):
         if [_read(id(marks) + offset + 8 * place) for place in (0, 1)] == [id(m) for m in marks]:
@@ -154,16 +151,11 @@ def _offset_in_tuples() -> int:
     return 0
 
 
-def _offset_in_bytes() -> int:
-    if not _is_known_interpreter():
-        return 0
-    mark = bytes(range(1, 33))
-    return 32 if ctypes.string_at(id(mark) + 32, len(mark)) == mark else 0
-
-
-def _is_known_interpreter() -> bool:
+def interpreter_is_known() -> bool:
+    """Whether objects begin with a count of references and their type, on 64 bits each."""
     has_lock = getattr(sys, "_is_gil_enabled", lambda: True)()
-    return sys.implementation.name == "cpython" and has_lock and sys.maxsize > 1 << 32
+    is_wide = object.__basicsize__ == _HEAD and sys.maxsize > 1 << 32
+    return sys.implementation.name == "cpython" and has_lock and is_wide
 
 
 def _arrays_are_known() -> bool:
@@ -195,13 +187,3 @@ def _arrays_are_known() -> bool:
 
 def _read(address: int) -> int:
     return ctypes.c_int64.from_address(address).value
-
-
-def offset_of_slot(probe: Any, name: str) -> int:
-    """Where the slot ``name`` of an object lies in it; 0 where that cannot be told."""
-    mark = b"mark"
-    setattr(probe, name, mark)
-    for offset in range(_HEAD, type(probe).__basicsize__, 8):
-        if _read(id(probe) + offset) == id(mark):
-            return offset
-    return 0
