@@ -97,3 +97,11 @@ def test_the_wheel_ships_the_labextension():
         path for path, to in shared.items() if to == "share/jupyter/labextensions/wia-notebook"
     ]
     assert (root / source / "package.json").is_file()
+
+
+def test_a_schedule_completes_directives_then_names():
+    cell = CELL + "}\nschedule mm {\n  "
+    assert {"tile", "thread_tile"} <= set(complete(cell + "t")) and "relu" not in complete(cell)
+    assert "thread_tile" in complete(cell + "tile i 8;\n  th")
+    assert complete(cell + "pack Le") == ["Left"]
+    assert "softmax" in complete(cell + "tile i 8;\n}\nkernel k() { x = soft")

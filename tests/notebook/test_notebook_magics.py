@@ -407,3 +407,18 @@ def test_debug_and_verify_reach_the_kernels(shell):
     assert options.debug and options.verify
     done, shown = run(shell, f"%%wia --language rust\n{SCALE}")
     assert not done.success and "expected one of 'wia', 'c++'" in shown
+
+
+def test_a_schedule_of_the_cell_is_followed_and_its_faults_stand_at_its_line(shell):
+    cell = f"%%wia -q\n{PRODUCT}schedule mm {{ tile i 8, j 8; thread_tile i 4; }}"
+    done, text = run(shell, cell)
+    assert done.success, text
+    shell.user_ns["A"] = np.ones((20, 20), np.float32)
+    build = value(shell, "mm.build(A, A)")
+    assert "tile i 8, j 8;" in build.schedule
+    assert (value(shell, "mm(A, A)") == 20).all()
+    wrong = f"%%wia --run mm(A,A)\n{PRODUCT}schedule mm {{ tile i 8; parallel k; }}"
+    done, text = run(shell, wrong)
+    assert not done.success
+    assert "no loop 'k'" in text or "axis 'k' has no loop" in text
+    assert "schedule mm { tile i 8; parallel k; }" in text

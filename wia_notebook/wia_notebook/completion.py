@@ -9,6 +9,7 @@ _WORD = re.compile(r"[^\W\d]\w*$")
 _NAME = re.compile(r"[^\W\d]\w*")
 _CALL = re.compile(r"([^\W\d]\w*)\s*\(([^()]*(?:\([^()]*\)[^()]*)*)$")
 _COMMENT = re.compile(r"//.*|#.*|/\*.*?\*/", re.DOTALL)
+_SCHEDULE = re.compile(r"\bschedule\s+[\w.]+\s*\{([^{}]*)$")
 _OPTIONS = ("--target", "--args", "--run", "--quiet", "--force", "--static", "--help")
 
 
@@ -73,6 +74,15 @@ def cell_completions(before: str, cell: str) -> tuple[str, list[tuple[str, str]]
     head = before[: len(before) - len(fragment)]
     if re.search(r"(//|#)[^\n]*$", head):
         return fragment, []
+    in_schedule = _SCHEDULE.search(head)
+    if in_schedule is not None:
+        body = _COMMENT.sub("", cell.partition("\n")[2])
+        names = dict.fromkeys(n for n in _NAME.findall(body) if n != fragment)
+        words = {*vocabulary.KEYWORDS, *vocabulary.TYPES, *vocabulary.DIRECTIVES}
+        own = [(name, "variable") for name in names if name not in words]
+        lines = [(name, "keyword") for name in vocabulary.DIRECTIVES]
+        begins = not in_schedule[1].rpartition(";")[2].strip()
+        return fragment, _starting(lines if begins else own, fragment)
     operations = vocabulary.operations()
     if re.search(r":\s*$", head) or re.search(r"<[^<>]*$", head):
         types = [(name, "type") for name in vocabulary.TYPES]
