@@ -180,3 +180,43 @@ def _ends(process: int, *, within_ms: int) -> bool:
         return bool(poll.poll(within_ms))
     finally:
         os.close(handle)
+
+
+LOOP = """define void @f(ptr noalias %a, ptr noalias %b, i64 %n) {
+entry:
+  %kept = alloca float
+  store float 2.0, ptr %kept
+  br label %loop
+loop:
+  %i = phi i64 [ 0, %entry ], [ %next, %loop ]
+  %place = getelementptr float, ptr %a, i64 %i
+  %target = getelementptr float, ptr %b, i64 %i
+  %x = load float, ptr %place
+  %by = load float, ptr %kept
+  %y = fmul float %x, %by
+  store float %y, ptr %target
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %n
+  br i1 %more, label %loop, label %end
+end:
+  ret void
+}"""
+
+
+def test_tidying_leaves_loops_as_they_are(worker: Worker) -> None:
+    tidied = worker.generate(request(LOOP, tidy=True, outputs=("ir", "assembly"))).ir
+    assert "alloca" not in tidied and "<" not in tidied and tidied.count("fmul") == 1
+    assert " x float>" in worker.generate(request(LOOP, outputs=("ir", "assembly"))).ir
+
+
+def test_a_request_is_repeated_as_it_was(worker: Worker) -> None:
+    with pytest.raises(TargetError, match="--tidy"):
+        worker.generate(request("define void @f( {", tidy=True))
+
+
+def test_equal_requests_are_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    worker_module.generate.cache_clear()
+    asked = request(ADD, outputs=("object",))
+    first = worker_module.generate(asked)
+    monkeypatch.setattr(worker_module, "shared_worker", None)
+    assert worker_module.generate(request(ADD, outputs=("object",))) is first

@@ -14,13 +14,14 @@ from wia_compiler.backends.cpu.checks import checks_of
 from wia_compiler.backends.cpu.elf import OBJECT, check_symbols, code_size
 from wia_compiler.backends.cpu.host import Host
 from wia_compiler.backends.cpu.lower import workspace_bytes
+from wia_compiler.backends.cpu.optimise import needs_optimiser
 from wia_compiler.base.record import Stage
 from wia_compiler.base.source import Span
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.llvm.emit import emit_llvm
 from wia_compiler.passes.llvm.options import POOL, cpu_options
 from wia_compiler.passes.llvm.spans import llvm_line_spans
-from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
+from wia_compiler.passes.llvm.worker import CodeRequest, generate
 from wia_compiler.passes.target import ArraySpec, Artifact
 
 _PLACE = re.compile(r"\s\.loc\s+\d+\s+(\d+)\s+(\d+)")
@@ -51,9 +52,15 @@ def generate_code(
     emitted = emit_llvm(module, cpu_options(host.triple), context.source)
     written = time.perf_counter_ns()
     request = CodeRequest(
-        emitted.text, host.triple, host.name, host.features, opt=2, outputs=("assembly", "object")
+        emitted.text,
+        host.triple,
+        host.name,
+        host.features,
+        opt=2,
+        tidy=not needs_optimiser(module),
+        outputs=("assembly", "object"),
     )
-    generated = shared_worker().generate(request)
+    generated = generate(request)
     listing = listing_of(generated.assembly, emitted.spans)
     check_symbols(generated.object, host.triple)
     finished = time.perf_counter_ns()
