@@ -82,11 +82,24 @@ def test_a_fold_of_rows_at_once_and_of_strided_arrays() -> None:
     np.testing.assert_allclose(build(a, b), a.astype(np.float64) @ b, rtol=1e-4)
 
 
+@pytest.mark.parametrize("width", [1, 3, 100, 1000])
+def test_rows_are_added_in_parts_of_their_own(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fold down columns: each part has a row of results."""
+    x = np.random.default_rng(2).normal(size=(57, 2, width)).astype(np.float32)
+    text = "kernel k(input x: tensor, output y: tensor) { y = reduce_max(x * x, axis=0); }"
+    kernel = wia.compile(text)["k"]
+    line = f"parallel i 10; thread_tile j {width}, i 4"
+    build = kernel.build(x, schedule=f"schedule k {{ {line}; }}")
+    for threads in ("1", "3"):
+        monkeypatch.setenv("WIA_NUM_THREADS", threads)
+        np.testing.assert_array_equal(build(x), (x * x).max(axis=0))
+
+
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
         (SUM, "parallel i 0", "parts of 0 points"),
-        (SUM, "tile i 8; parallel i 4", "no fold over 'i' stands outside of all loops"),
+        (SUM, "tile i 8; parallel i 4", "i.0 walks a folded axis already"),
         (SUM, "parallel n 4", "no axis 'n'"),
         (
             """kernel k(input x: tensor<N, f32>, output y: tensor<1, f32>) {
@@ -107,5 +120,7 @@ def test_long_folds_are_cut_by_default_and_short_ones_are_not() -> None:
     assert "parallel" not in kernel.build(wia.spec((10_000,), "f32")).schedule
     build = kernel.build(wia.spec((5_000_000,), "f32"))
     assert "parallel i " in build.schedule
+    rows = wia.compile("kernel k(input x: tensor, output y: tensor) { y = reduce_sum(x, axis=0); }")
+    assert "parallel i " in rows["k"].build(wia.spec((4000, 1000), "f32")).schedule
     again = kernel.build(wia.spec((5_000_000,), "f32"), schedule=build.schedule)
     assert again.assembly("x86") == build.assembly("x86")

@@ -25,7 +25,7 @@ from wia_compiler.backends.cpu.schedule_contraction import (
 from wia_compiler.backends.cpu.schedule_maps import choose_map
 from wia_compiler.backends.cpu.schedule_rows import choose_rows
 from wia_compiler.backends.cpu.schedule_text import choose_text_tiles, walks_tiles
-from wia_compiler.backends.cpu.schedule_threads import parallel_axis
+from wia_compiler.backends.cpu.schedule_threads import column_parts, parallel_axis
 from wia_compiler.backends.cpu.schedule_windows import choose_window
 from wia_compiler.backends.cpu.vector_plan import element_bytes, runs_along_lanes
 from wia_compiler.base.record import Level
@@ -100,7 +100,9 @@ class SchedulePass:
                 return replace(chosen, directives=(*keep, *chosen.directives))
             if leaf.kind.data == "reduce" and (columns := self._columns(nest, leaf)) is not None:
                 tiled = _tile_columns(nest, *columns)
-                return replace(tiled, directives=(*keep, *tiled.directives))
+                parts = column_parts(nest, *columns, self.vector_bytes)
+                first = (*keep, *filter(None, (parts,)))
+                return replace(tiled, directives=(*first, *tiled.directives))
         if any(leaf.kind.data == "reduce" for leaf in leaves_of(nest)):
             return choose_rows(nest, keep, self.vector_bytes, self.caches)
         return choose_map(nest, keep, self.vector_bytes, self.caches) or Chosen(

@@ -8,6 +8,7 @@ number of threads: that is read at each call.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from xdsl.dialects import arith, func, scf
 from xdsl.dialects.builtin import IntegerAttr
@@ -22,6 +23,7 @@ from wia_compiler.passes.tile_rewrites import (
     axis_of,
     leaves_of,
     loops_around,
+    loops_of,
 )
 from wia_compiler.passes.tile_rewrites.fold_parts import check_parts
 from wia_compiler.passes.tile_rewrites.races import why_not_shared
@@ -40,6 +42,8 @@ _MOST_PARTS = 64
 """Parts of a fold: enough for many threads, few enough to be folded in no time."""
 _WHOLE_PART = 1024
 """Parts are multiples of so many points where they are longer: whole vectors on every CPU."""
+_WHOLE_ROWS = 16
+"""The same for shorter ones."""
 _EVEN_TURNS = 16
 """From so many iterations on, threads end at about the same time."""
 
@@ -53,21 +57,45 @@ def parallel_axis(nest: func.FuncOp, vector_bytes: int) -> Directive | None:
     their iterations are shared as one sequence. Where there is no such loop, a fold outside of all
     loops is cut into parts (``parallel i 65536``), of sizes that do not depend on the threads.
     """
+    if any(loop.level.data == "thread" for loop in loops_of(nest)):
+        return None
     names = _shared_loops(nest.body.block, vector_bytes)
     if names:
         return directive("parallel", *dict.fromkeys(names))
-    return _shared_fold(nest, vector_bytes)
-
-
-def _shared_fold(nest: func.FuncOp, vector_bytes: int) -> Directive | None:
-    """The axis of the longest fold outside of all loops, if all folds over it may be cut."""
     folds = [leaf for leaf in leaves_of(nest) if leaf.folds and not loops_around(leaf)]
-    if not folds:
+    return _in_parts(folds, 1, vector_bytes)
+
+
+def column_parts(nest: func.FuncOp, axis: str, columns: int, vector_bytes: int) -> Directive | None:
+    """``parallel i 256``: parts of rows for a fold down columns, before it is tiled.
+
+    ``columns`` of ``axis`` will be taken at a time; ``None`` where these are turns enough for
+    threads, which then stream whole rows of their own, or where the fold is short.
+    """
+    loops = loops_of(nest)
+    turns = math.prod(
+        -(-loop.trip_count // columns) if axis_of(loop) == axis else loop.trip_count
+        for loop in loops
+    )
+    if turns >= _EVEN_TURNS // 4:
         return None
-    longest = max(folds, key=lambda leaf: _time_ns(leaf, vector_bytes))
-    time_ns = _time_ns(longest, vector_bytes)
-    axis = longest.reduce_axes.data[0].data if longest.reduce_axes.data else None
-    if time_ns < WORTH_NS or axis is None:
+    times = math.prod(loop.trip_count for loop in loops)
+    return _in_parts([leaf for leaf in leaves_of(nest) if leaf.folds], times, vector_bytes)
+
+
+def _in_parts(folds: Sequence[ComputeOp], times: int, vector_bytes: int) -> Directive | None:
+    """Parts for the longest of some folds that run so many times, if all over its axis may be cut.
+
+    Their sizes do not depend on the number of threads, and so no result does.
+    """
+    longest = max(folds, key=lambda leaf: _time_ns(leaf, vector_bytes), default=None)
+    if longest is None or not longest.reduce_axes.data:
+        return None
+    time_ns = _time_ns(longest, vector_bytes) * times
+    axis = longest.reduce_axes.data[0].data
+    extent = longest.sizes[longest.axis_names.index(axis)]
+    count = min(_MOST_PARTS, int(time_ns // (WORTH_NS / 4)), extent)
+    if time_ns < WORTH_NS or count < 2:
         return None
     try:
         for leaf in folds:
@@ -75,12 +103,9 @@ def _shared_fold(nest: func.FuncOp, vector_bytes: int) -> Directive | None:
                 check_parts(leaf, axis)
     except IllegalRewrite:
         return None
-    extent = longest.sizes[longest.axis_names.index(axis)]
-    count = min(_MOST_PARTS, int(time_ns // (WORTH_NS / 4)), extent)
     size = -(-extent // count)
-    if size > _WHOLE_PART:
-        size = -(-size // _WHOLE_PART) * _WHOLE_PART
-    return directive("parallel", {axis: size})
+    whole = _WHOLE_PART if size > _WHOLE_PART else _WHOLE_ROWS if size > _WHOLE_ROWS else 1
+    return directive("parallel", {axis: -(-size // whole) * whole})
 
 
 def _shared_loops(block: Block, vector_bytes: int) -> list[str]:

@@ -9,13 +9,14 @@ from typing import cast
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, MemRefType, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineExpr, AffineMap
+from xdsl.ir.affine import AffineExpr, AffineMap, AffineSymExpr
 
 from wia_compiler.dialects.tile import ComputeOp, ForOp, YieldOp
-from wia_compiler.passes.affine import simplify
+from wia_compiler.passes.affine import atoms, simplify
 from wia_compiler.passes.emit_leaf import fold_op, is_carried, is_folded_into
 from wia_compiler.passes.tile_rewrites.nest import (
     IllegalRewrite,
+    axis_of,
     bounds_of,
     leaves_of,
     loops_around,
@@ -82,13 +83,20 @@ def check_parts(leaf: ComputeOp, axis: str) -> None:
             f"a sum that the text writes out adds along {axis!r} in order",
             hint="write the sum as reduce_sum, whose order is open",
         )
-    if loops_around(leaf):
-        raise IllegalRewrite(f"the fold over {axis!r} stands inside of loops that can be shared")
+    walked = [loop.axis.data for loop in loops_around(leaf) if axis_of(loop) in folded]
+    if walked:
+        raise IllegalRewrite(
+            f"{walked[0]} walks a folded axis already",
+            hint=f"write parallel {axis} SIZE before what tiles {axis}",
+        )
     for number, value in enumerate(leaf.outputs):
         if not is_folded_into(leaf, number) or not is_carried(leaf, number):
             raise IllegalRewrite(f"the leaf writes an element at each point of axis {axis!r}")
         if scope_of(value) == "" or not isinstance(value.owner, memref.AllocOp):
             raise IllegalRewrite("the leaf folds into main memory")
+        read = {atom for e in leaf.output_maps[number].results for atom in atoms(e)}
+        if any(isinstance(atom, AffineSymExpr) for atom in read):
+            raise IllegalRewrite("the buffer of the fold holds the results of several turns")
         fill = _fill_of(_results(leaf, value))
         if fill is None or not _is_neutral(fill, list(fill.outputs).index(value), leaf, number):
             raise IllegalRewrite("what the fold starts from is not neutral: parts would repeat it")
@@ -152,17 +160,18 @@ def _fill(
     number = list(fill.outputs).index(value)
     rank = len(fill.axis_names)
     own = fill.output_maps[number]
-    index = AffineExpr.symbol(0) + AffineExpr.dimension(rank)
+    ivs = [each.induction_variable for each in (*loops_around(loop), loop)]
+    index = AffineExpr.symbol(len(ivs) - 1) + AffineExpr.dimension(rank)
     constant = cast(YieldOp, fill.body.block.last_op).arguments[number].owner
     assert isinstance(constant, arith.ConstantOp)
     copied = constant.clone()
     made = ComputeOp(
         "map",
         axes=[*zip(fill.axis_names, fill.sizes, strict=True), (part, 1)],
-        ivs=[loop.induction_variable],
+        ivs=ivs,
         inputs=[],
         outputs=[parts],
-        maps=[AffineMap(rank + 1, 1, (index, *own.results))],
+        maps=[AffineMap(rank + 1, len(ivs), (index, *own.results))],
         body=Region(Block([copied, YieldOp([copied.result])])),
     )
     made.location = fill.location
@@ -178,12 +187,13 @@ def _combine(leaf: ComputeOp, parts: Sequence[SSAValue], part: str, count: int) 
     ]
     places = {name: AffineExpr.dimension(number) for number, (name, _) in enumerate(kept)}
     dims = [places.get(name, AffineExpr.constant(0)) for name in leaf.axis_names]
-    rank = len(kept) + 1
+    ivs = [each.induction_variable for each in loops_around(leaf)]
+    rank = (len(kept) + 1, len(ivs))
     outs = [
-        AffineMap(rank, 0, tuple(e.replace_dims_and_symbols(dims, []) for e in each.results))
+        AffineMap(*rank, tuple(e.replace_dims_and_symbols(dims, []) for e in each.results))
         for each in leaf.output_maps
     ]
-    ins = [AffineMap(rank, 0, (AffineExpr.dimension(rank - 1), *each.results)) for each in outs]
+    ins = [AffineMap(*rank, (AffineExpr.dimension(len(kept)), *each.results)) for each in outs]
     elements = [cast("MemRefType[Attribute]", value.type).element_type for value in leaf.outputs]
     block = Block(arg_types=[*elements, *elements])
     folded: list[SSAValue] = []
@@ -198,6 +208,7 @@ def _combine(leaf: ComputeOp, parts: Sequence[SSAValue], part: str, count: int) 
         "reduce",
         axes=[*kept, (part, count)],
         reduce_axes=[part],
+        ivs=ivs,
         inputs=list(parts),
         outputs=list(leaf.outputs),
         maps=[*ins, *outs],

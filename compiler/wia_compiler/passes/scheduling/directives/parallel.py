@@ -23,8 +23,8 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
     iterations share a buffer that is made outside of the loop. Results do not depend on how many
     threads there are. Loops of which one holds only the next (``parallel i, j``) are shared as one.
 
-    ``parallel k 256`` is for a fold outside of all loops: parts of 256 points have a result of
-    their own each, and these are folded in order::
+    ``parallel k 256`` is for a folded axis that no loop walks yet: parts of 256 points have a
+    result of their own each, and these are folded in order::
 
         reduce [k = 1000] %acc[] += x[k]   →   for %p0 in 4 step 1 @thread {
                                                  reduce [k = 256] %parts[%p0] += x[256 * %p0 + k] }
@@ -47,13 +47,13 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
 
 
 def _share_fold(nest: ScheduledNest, entry: Entry) -> None:
-    """Cut the folds over an axis, outside of every loop, into parts that processors share."""
+    """Cut the folds over an axis into parts that processors share."""
     axis = nest.check_axis(entry)
-    folds = [leaf for leaf in nest.leaves() if leaf.folds and not loops_around(leaf)]
+    folds = [leaf for leaf in nest.leaves() if leaf.folds]
     folds = [leaf for leaf in folds if axis in {name.data for name in leaf.reduce_axes}]
     if not folds:
         raise IllegalRewrite(
-            f"no fold over {axis!r} stands outside of all loops",
+            f"no leaf folds {axis!r}",
             hint=f"leave the number away to share a loop: parallel {axis}",
             span=entry.span,
         )
