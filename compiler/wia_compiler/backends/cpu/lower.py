@@ -37,7 +37,6 @@ from wia_compiler.backends.cpu.vector_interleave import lower_interleave, plan_i
 from wia_compiler.backends.cpu.vector_leaf import lower_leaf_to_vectors
 from wia_compiler.backends.cpu.vector_map import lower_map_to_vectors
 from wia_compiler.backends.cpu.vector_plan import plan_vectors
-from wia_compiler.backends.cpu.vector_points import lower_points_to_vectors
 from wia_compiler.backends.cpu.vector_reduce import lower_reduce_to_vectors
 from wia_compiler.backends.cpu.vector_turn import lower_turn
 from wia_compiler.base.record import Decision, Level
@@ -50,6 +49,7 @@ from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.llvm.types import num_elements, size_bytes
 from wia_compiler.passes.lower_leaf import lower_leaf_to_loops
+from wia_compiler.passes.points.vectorise import vectorise_points
 from wia_compiler.passes.scf_rewrites import expand_hints
 
 STACK_LIMIT_BYTES = 16 * 1024
@@ -87,7 +87,7 @@ class LowerPass:
                 note_row_facts(function)
                 context.decisions += _lower_leaves(function, self.vector_bytes, self.adds_dots)
                 if not has_leaves_alone:
-                    _lower_points(function, self.vector_bytes)
+                    vectorise_points(function, self.vector_bytes)
                 _lower_loops(function.body.block)
                 if has_leaves_alone:
                     hoist_checks(function)
@@ -108,13 +108,6 @@ def workspace_bytes(module: ModuleOp) -> int:
         if isinstance(op, func.FuncOp) and "wia.workspace" in op.attributes:
             return cast("IntegerAttr", op.attributes["wia.workspace"]).value.data
     return 0
-
-
-def _lower_points(function: func.FuncOp, vector_bytes: int) -> None:
-    """Vector code for independent loops around sums."""
-    for op in list(function.walk()):
-        if isinstance(op, tile.ForOp):
-            lower_points_to_vectors(op, vector_bytes)
 
 
 def _lower_loops(block: Block) -> None:

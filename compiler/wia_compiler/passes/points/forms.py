@@ -24,7 +24,8 @@ _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 class PointForms:
     """``forms`` has the sum that each index and i64 of a nest is, ``accesses`` the indices of each
-    load and store, ``atoms`` the variable of each loop, ``facts`` what holds at an op.
+    load and store, ``atoms`` the variable of each loop, ``facts`` what holds at an op. ``once``
+    is the variable of a loop of one iteration, which no nest has.
     """
 
     def __init__(self, nest: func.FuncOp):
@@ -34,6 +35,7 @@ class PointForms:
         self.loops: dict[Atom, Loop] = {}
         self.facts: dict[Operation, tuple[Fact, ...]] = {}
         self._make = Atoms()
+        self.once = self._make.make("once", 0, 0).terms[0][0]
         self._holding: tuple[Fact, ...] = ()
         self._bounds: dict[tuple[Fact, ...], Bounds] = {}
         self._block(nest.body.block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 
@@ -122,7 +123,9 @@ class LoopAxes:
 
     forms: PointForms
     names: dict[str, str]
-    taken: dict[str, tuple[int, Form]] = field(default_factory=dict[str, tuple[int, Form]])
+    taken: dict[str, list[tuple[Loop, int, Form]]] = field(
+        default_factory=dict["str", "list[tuple[Loop, int, Form]]"]
+    )
 
     def variable(self, loop: Loop) -> Atom:
         """The atom that stands for a loop's variable."""
@@ -144,16 +147,26 @@ class LoopAxes:
         return None
 
     def name(self, loop: Loop, size: int, lower: Form) -> str:
-        """The name in the text; sibling loops over other points have names of their own."""
+        """The name in the text; a loop over other points, or inside, has a name of its own."""
         if len(lower.terms) == 1 and lower == Form.of(lower.terms[0][0]):
             walk = self.forms.loops.get(lower.terms[0][0])
             first = self.points_of(walk) if walk is not None else None
             if first is not None and first is not loop:
                 return self.name(first, size, lower)
-        unique = axis_name(loop)
-        text = self.names.get(unique, unique)
-        same = self.taken.setdefault(text, (size, lower))
-        return text if same == (size, lower) else unique
+        text = self.names.get(axis_name(loop), axis_name(loop))
+        for name in itertools.chain((text,), (f"{text}{n}" for n in itertools.count(2))):
+            others = self.taken.setdefault(name, [])
+            if all(self._may_share(loop, size, lower, *other) for other in others):
+                others.append((loop, size, lower))
+                return name
+        raise AssertionError
+
+    def _may_share(
+        self, loop: Loop, size: int, lower: Form, other: Loop, count: int, start: Form
+    ) -> bool:
+        """Whether two loops may be one axis of their leaves."""
+        nested = other.is_ancestor(loop) or loop.is_ancestor(other)
+        return other is loop or (not nested and (count, start) == (size, lower))
 
     def axis(self, loop: Loop, *, folded: bool = False) -> Axis:
         """A loop as an axis of as many points as it has at most."""
@@ -161,6 +174,8 @@ class LoopAxes:
         atom = self.variable(loop)
         if step is None or step < 1:
             raise NotRaised(f"loop {axis_name(loop)} takes steps that only the call knows")
+        if lower.terms and not self._starts_a_tile(lower):
+            raise NotRaised(f"loop {axis_name(loop)} starts at {lower}, which is no fixed number")
         here = self.forms.bounds_at(loop)
         size = -(-here.high(upper - lower) // step)
         limits: list[int] = []
@@ -174,6 +189,12 @@ class LoopAxes:
             raise NotRaised(f"loop {axis_name(loop)} may have no iteration")
         name = self.name(loop, size, lower)
         return Axis(name, size, atom, step, lower, tuple(limits), folded)
+
+    def _starts_a_tile(self, lower: Form) -> bool:
+        if len(lower.terms) != 1 or lower != Form.of(lower.terms[0][0]):
+            return False
+        loop = self.forms.loops.get(lower.terms[0][0])
+        return loop is not None and self.is_tile(loop)
 
     def joined(self, outer: Loop, inner: Loop, *, folded: bool) -> Axis | None:
         """Two loops that walk tiles and the points of each, as one axis over all points.

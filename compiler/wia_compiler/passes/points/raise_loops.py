@@ -9,9 +9,9 @@
       store %s, %C[%i, %j] } }                           map C[%i0 + i, %j0 + j] = acc[i, j] } }
 
 A nest is raised as a whole or stays as it is. Raised are loops whose bounds and indices are sums
-over the variables of loops, without branches, checks and ``while``; a loop that carries a number
-must fold it (``+``, ``*``, ``min``, ``max``). A fold of floats by ``+`` or ``*`` is
-``wia.ordered``: it rounds as the text does.
+over the variables of loops, without checks and ``while``; a branch must be a choice between values
+(``if_conversion.py``), and a loop that carries a number must fold it (``+``, ``*``, ``min``,
+``max``). A fold of floats by ``+`` or ``*`` is ``wia.ordered``: it rounds as the text does.
 
 Loops over tiles that the text has (``for ii in 0..M step 8 { … for i in ii..min(ii + 8, M)``) are
 loops ``i.0`` over tiles, the inner ones axes of leaves.
@@ -20,7 +20,7 @@ loops ``i.0`` over tiles, the inner ones axes of leaves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from xdsl.dialects import func, memref, scf
@@ -32,6 +32,7 @@ from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.loops.forms import Atom
 from wia_compiler.passes.points.accumulators import fold_of, memory_folds, sink_accumulators
 from wia_compiler.passes.points.forms import Loop, PointForms
+from wia_compiler.passes.points.if_conversion import convert_branches
 from wia_compiler.passes.points.leaf_body import Buffer, Fold, LeafMaker
 from wia_compiler.passes.points.loop_axes import (
     Axis,
@@ -46,7 +47,7 @@ from wia_compiler.passes.points.loop_axes import (
     is_straight,
 )
 from wia_compiler.passes.points.segments import Segment, check_reads, crossing
-from wia_compiler.passes.tile_rewrites import leaves_of
+from wia_compiler.passes.tile_rewrites import axis_of, leaves_of
 
 
 def raise_nest(nest: func.FuncOp, names: Mapping[str, str], facts: TargetFacts) -> func.FuncOp:
@@ -57,6 +58,7 @@ def raise_nest(nest: func.FuncOp, names: Mapping[str, str], facts: TargetFacts) 
     copy = nest.clone()
     for op, old in zip(copy.walk(), nest.walk(), strict=True):
         op.location = old.location
+    convert_branches(copy)
     sink_accumulators(copy)
     made = _Raiser(copy, dict(names), facts).function()
     if not facts.keeps_order and any(leaf.is_ordered for leaf in leaves_of(made)):
@@ -168,7 +170,7 @@ class _Raiser:
     ) -> LeafMaker:
         for atom in scope.tiles:
             if not any(axis.lower.factor(atom) for axis in axes):
-                raise NotRaised(f"a statement stands in loop {atom.name}, outside its points")
+                axes = (self._once(atom, axes), *axes)
         symbols = {
             atom: scope.loops.index(loop)
             for atom, loop in self.symbols.items()
@@ -185,6 +187,13 @@ class _Raiser:
             self.positions,
             dict(known or {}),
         )
+
+    def _once(self, tiles: Atom, axes: Sequence[Axis]) -> Axis:
+        """An axis of one point, for a statement that runs once for each tile of a loop."""
+        name = axis_of(self.symbols[tiles])
+        if any(axis.name == name for axis in axes):
+            raise NotRaised(f"a statement stands in loop {tiles.name}, outside its points")
+        return Axis(name, 1, self.forms.once)
 
     def _add(self, scope: _Scope, op: Operation) -> None:
         scope.block.add_op(op)
@@ -308,13 +317,25 @@ class _Raiser:
                 op = fold_of(last.operands[number], argument, body)
                 buffer = self.buffers[outer.results[number]]
                 maker.fold(buffer.memref, maker.buffer_place(buffer), Fold(op, argument))
+        ends: list[tuple[memref.StoreOp, Buffer]] = []
         for store, fold in folds.items():
-            maker.fold(self.memory[store.memref], maker.place(store), fold)
+            kept = replace(inside, axes=tuple(a for a in inside.axes if not a.folded))
+            buffer = self._start(kept, fold.held, fold.held)
+            maker.fold(buffer.memref, maker.buffer_place(buffer), fold)
+            ends.append((store, buffer))
         for store in segment.kept_stores(self.forms):
             if store not in folds:
                 self._check_apart(store, reduced)
                 maker.write(self.memory[store.memref], maker.place(store), store.value)
         self._add(inside, maker.finish())
+        for store, buffer in ends:
+            kept = replace(inside, axes=buffer.axes)
+            self.buffers[store.value] = buffer
+            writer = self._maker(kept, kept.axes)
+            writer.write(self.memory[store.memref], writer.place(store), store.value)
+            leaf = writer.finish()
+            leaf.location = store.location
+            self._add(kept, leaf)
 
     def _start(self, scope: _Scope, start: SSAValue, result: SSAValue) -> Buffer:
         """Registers for a sum, filled with what it starts from."""

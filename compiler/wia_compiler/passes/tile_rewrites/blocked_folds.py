@@ -18,6 +18,7 @@ from wia_compiler.passes.tile_rewrites.nest import (
     IllegalRewrite,
     axis_of,
     bounds_of,
+    check_fold_order,
     leaves_of,
     loops_around,
     remap_leaf,
@@ -88,6 +89,7 @@ def _check(leaf: ComputeOp, axis: str, size: int, loop: ForOp, leaves: Sequence[
         raise IllegalRewrite(f"the leaf does not fold {axis!r}; it folds {folded or 'nothing'}")
     if size < 1:
         raise IllegalRewrite(f"a tile of {size} points of axis {axis!r}")
+    check_fold_order(leaf, axis, size)
     around = loops_around(leaf)
     if loop not in around:
         raise IllegalRewrite(f"{loop.axis.data} is not around the leaf")

@@ -9,6 +9,7 @@ from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.tile_rewrites.nest import (
     IllegalRewrite,
     axis_of,
+    check_fold_order,
     leaves_of,
     loops_around,
     remap_leaf,
@@ -29,13 +30,7 @@ def tile_leaf(leaf: ComputeOp, axis: str, size: int) -> tuple[ForOp, ComputeOp]:
     """
     position = leaf.axis_names.index(axis)
     extent = leaf.sizes[position]
-    before = _folded_before(leaf, position)
-    if before is not None and size < extent:
-        raise IllegalRewrite(
-            f"a sum that the text writes out goes over {before} first: cut along {axis!r} it would "
-            "be added in another order",
-            hint=f"cut {before} into single points first: tile {before} 1",
-        )
+    check_fold_order(leaf, axis, size)
     if size < 1:
         raise IllegalRewrite(f"a tile of {size} points of axis {axis!r}")
     size = min(size, extent)
@@ -55,14 +50,6 @@ def tile_leaf(leaf: ComputeOp, axis: str, size: int) -> tuple[ForOp, ComputeOp]:
     axes[position] = (axis, size)
     bounds = [(dims[position], extent)] if extent % size else []
     return loop, remap_leaf(leaf, dims, symbols, ivs, axes=axes, bounds=bounds)
-
-
-def _folded_before(leaf: ComputeOp, position: int) -> str | None:
-    """The folded axis before one of an ordered leaf that it walks more slowly."""
-    if not leaf.is_ordered or not leaf.reductions[position]:
-        return None
-    axes = zip(leaf.axis_names[:position], leaf.sizes, leaf.reductions, strict=False)
-    return next((name for name, size, folded in axes if folded and size > 1), None)
 
 
 def tile_leaves(nest: Operation, axis: str, size: int) -> list[ForOp]:

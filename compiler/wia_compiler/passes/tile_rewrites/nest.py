@@ -74,6 +74,24 @@ def is_ordered(nest: Operation) -> bool:
     return any(leaf.is_ordered for leaf in leaves_of(nest))
 
 
+def check_fold_order(leaf: ComputeOp, axis: str, size: int) -> None:
+    """Refuse to cut an ordered fold along another than its first folded axis.
+
+    Cut along a later one, its elements would be added in another order.
+    """
+    position = leaf.axis_names.index(axis)
+    if not leaf.is_ordered or not leaf.reductions[position] or size >= leaf.sizes[position]:
+        return
+    axes = zip(leaf.axis_names[:position], leaf.sizes, leaf.reductions, strict=False)
+    before = next((name for name, count, folded in axes if folded and count > 1), None)
+    if before is not None:
+        raise IllegalRewrite(
+            f"a sum that the text writes out goes over {before} first: cut along {axis!r} it would "
+            "be added in another order",
+            hint=f"cut {before} into single points first: tile {before} 1",
+        )
+
+
 def scope_of(memref: SSAValue) -> str:
     """The memory a buffer is in: ``register``, ``shared`` …; empty for the target's main memory."""
     space = cast("MemRefType[Attribute]", memref.type).memory_space
