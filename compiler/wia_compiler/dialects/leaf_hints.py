@@ -1,20 +1,37 @@
-"""Which outputs of a leaf go past the caches: a note of the schedule that lowering carries out.
+"""Notes of a schedule on a leaf that lowering carries out: lanes, and stores past the caches.
 
 ::
 
-    tile.compute map … outs(%y[%i0 + i] : …) attributes {wia.streamed = [0 : i64]}
+    tile.compute map … outs(%y[%i0 + i] : …) attributes {wia.streamed = [0], wia.lanes = {i = 8}}
 """
 
 from __future__ import annotations
 
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, i64
 
 from wia_compiler.dialects.tile import ComputeOp
 
 STREAMED = "wia.streamed"
 """Attribute of a leaf: the numbers of the outputs whose stores are not to fill the caches."""
+
+LANES = "wia.lanes"
+"""Attribute of a leaf: the axis that vectors run along, and their lanes."""
+
+
+def note_lanes(leaf: ComputeOp, axis: str, lanes: int) -> None:
+    """Let vectors of so many lanes run along an axis of a leaf."""
+    leaf.attributes[LANES] = DictionaryAttr({axis: IntegerAttr(lanes, i64)})
+
+
+def noted_lanes(leaf: ComputeOp) -> tuple[str, int] | None:
+    """The axis that a schedule wants vectors along, and their lanes; ``None``: it says nothing."""
+    noted = leaf.attributes.get(LANES)
+    if not isinstance(noted, DictionaryAttr):
+        return None
+    ((axis, lanes),) = noted.data.items()
+    return axis, cast("IntegerAttr", lanes).value.data
 
 
 def streamed_outputs(leaf: ComputeOp) -> frozenset[int]:

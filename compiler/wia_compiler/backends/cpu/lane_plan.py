@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
 from wia_compiler.backends.cpu.vector_plan import Condition, element_bytes
+from wia_compiler.dialects.leaf_hints import noted_lanes
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.affine import atoms, linear_form, range_of
@@ -74,7 +75,12 @@ def plan_lanes(context: LeafContext, vector_bytes: int) -> LanePlan | None:
         return None
     whole = vector_bytes // element_bytes(leaf)
     best: tuple[tuple[int, ...], LanePlan] | None = None
+    wanted = noted_lanes(leaf)
     for axis, size in enumerate(leaf.sizes):
+        if wanted is not None:
+            if leaf.axis_names[axis] != wanted[0]:
+                continue
+            whole = wanted[1]
         lanes = min(whole, 1 << max(0, size - 1).bit_length())
         plan = _along(context, axis, lanes) if lanes > 1 else None
         if plan is None:

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import IntegerType, MemRefType, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap
 
+from wia_compiler.dialects.leaf_hints import noted_lanes
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.affine import atoms, linear_form
@@ -90,6 +91,9 @@ def plan_vectors(context: LeafContext, vector_bytes: int) -> VectorPlan | None:
         return None
     axis = wide[-1]
     lanes = vector_bytes // element_bytes(leaf)
+    wanted = noted_lanes(leaf)
+    if wanted is not None and wanted[0] == leaf.axis_names[axis]:
+        lanes = wanted[1]
     while leaf.sizes[axis] % lanes and lanes > 2:
         lanes //= 2  # a part of a vector, where the axis is shorter than one
     rows = tuple(each for each in parallel if each != axis)

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import cast
 
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import MemRefType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
 
 from wia_compiler.backends.gpu.architecture import (
     MAX_REGISTERS_PER_THREAD,
@@ -151,9 +148,7 @@ def _check_tiles(tiles: dict[str, Tile]) -> None:
 def _check_shared(nest: FuncOp) -> None:
     """Raise where the tiles of a product do not fit into a block's shared memory."""
     buffers = [op.memref for op in nest.walk() if isinstance(op, memref.AllocOp)]
-    types = [
-        cast("MemRefType[Attribute]", each.type) for each in buffers if scope_of(each) == "shared"
-    ]
+    types = [each.type for each in buffers if scope_of(each) == "shared"]
     used = sum(num_elements(each) * size_bytes(each.element_type) for each in types)
     if used > STATIC_SHARED_BYTES:
         raise IllegalRewrite(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast, get_args
+from typing import get_args
 
 from xdsl.dialects.builtin import StringAttr
 
@@ -11,7 +11,6 @@ from wia_compiler.dialects.tile import ComputeOp, ForOp, LoopLevel
 from wia_compiler.passes.scheduling.nest import ScheduledNest, number_of
 from wia_compiler.passes.tile_rewrites import (
     IllegalRewrite,
-    axis_of,
     innermost_loops,
     interchange,
     loops_around,
@@ -123,7 +122,6 @@ def _set_level(nest: ScheduledNest, loop: ForOp, directive: Directive) -> None:
     if level is None:
         return
     if level in nest.memory.levels and level in get_args(LoopLevel):
-        if not (nest.is_folded(axis_of(loop)) and level != "serial"):
-            set_level(loop, cast(LoopLevel, level))
+        set_level(loop, level)
         return
     loop.attributes[LABEL] = StringAttr(level)
