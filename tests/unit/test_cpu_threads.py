@@ -277,6 +277,8 @@ def test_small_kernels_are_left_on_one_thread_and_large_ones_are_not() -> None:
     small, large = (kernel.build(wia.spec((n, 100), "f32")) for n in (10, 100_000))
     assert "parallel" not in small.schedule and "wia_parallel" not in small.assembly("llvm")
     assert "parallel" in large.schedule and "wia_parallel" in large.assembly("llvm")
+    # A profile compares a kernel with the limits of the threads that it runs on.
+    assert [each.artifact.metadata["parallel"] for each in (small, large)] == [False, True]
 
 
 PRODUCT = "kernel k(input a: tensor, input b: tensor, output c: tensor) { c = a @ b; }"

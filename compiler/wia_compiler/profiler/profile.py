@@ -92,7 +92,7 @@ def profile(
 
 
 def _default_ceilings(target: str, threads: int) -> Ceilings:
-    if target == "cpu":
+    if target.partition(":")[0] == "cpu":
         return measured_ceilings(threads=threads)
     return data_sheet_ceilings(target)
 

@@ -23,6 +23,7 @@ def profile_build(build: Build, arrays: Sequence[Any], keywords: Mapping[str, An
         target=build.target.name,
         dtype=_arithmetic_dtype(build),
         source="simulated" if build.simulated else "measured",
+        threads=None if build.artifact.metadata.get("parallel") else 1,
     )
 
 

@@ -82,6 +82,7 @@ def generate_code(
             line_spans=listing.line_spans,
         ),
     )
+    shares = f"@{POOL}(" in emitted.text
     artifact = Artifact(
         target=context.facts.name,
         kernel=context.kernel,
@@ -93,7 +94,8 @@ def generate_code(
             "buffers": len(arguments),
             "workspace_bytes": workspace_bytes(module),
             "checks": checks_of(module, context.kernel, context.source),
-            "interruptible": "@wia.interrupted" in emitted.text or f"@{POOL}(" in emitted.text,
+            "interruptible": shares or "@wia.interrupted" in emitted.text,
+            "parallel": shares,
         },
     )
     return artifact, stages
