@@ -286,3 +286,24 @@ def test_cpp_files_are_known_by_their_names(tmp_path, capsys, monkeypatch):
     assert "agrees" in capsys.readouterr().out
     assert cli.main(["run", str(file), "--language", "wia", *arguments]) == 1
     assert "error: " in capsys.readouterr().err
+
+
+def test_a_schedule_from_a_file_takes_the_place_of_the_texts_own(wia, tmp_path):
+    text = tmp_path / "mm.wia"
+    text.write_text(
+        "kernel mm(input A: tensor, input B: tensor, output C: tensor) { C = A @ B; }\n"
+        "schedule mm { tile i 8; }\n"
+    )
+    lines = tmp_path / "mm.schedule"
+    lines.write_text("tile i 4, j 4;\nthread_tile i 2")
+    arguments = ("--args", "A=f32[16,16], B=f32[16,16]")
+    status, said, _ = wia("build", str(text), *arguments)
+    assert status == 0 and "    tile i 8;\n}" in said
+    status, said, _ = wia("build", str(text), *arguments, "--schedule", str(lines), "--json")
+    assert status == 0
+    assert json.loads(said)["schedule"].endswith("    tile i 4, j 4;\n    thread_tile i 2;\n}")
+    status, said, _ = wia("build", str(text), *arguments, "--schedule", "default", "--json")
+    assert "tile i 8" not in json.loads(said)["schedule"]
+    lines.write_text("tile q 4")
+    status, _, told = wia("run", str(text), *arguments, "--schedule", str(lines))
+    assert status == 1 and "no axis 'q'" in told

@@ -62,7 +62,6 @@ def add_kernel_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", "-t", metavar="TARGET", help="see wia targets (default: cpu)")
     parser.add_argument(
         "--schedule",
-        "-s",
         metavar="FILE",
         help="schedule blocks or directives to use instead of the text's own; "
         '"default" for what the target chooses',
