@@ -448,12 +448,35 @@ def prefetched(hints: str, prefetch: Prefetch, count: int = 100) -> ModuleOp:
     return module
 
 
-def test_prefetch_stands_before_the_load_that_it_is_for() -> None:
-    text = lines_of(prefetched("", Prefetch("a", 0, 32)))
-    (place,) = (n for n, line in enumerate(text) if line.startswith("memref.prefetch"))
-    assert text[place] == "memref.prefetch %a[%0], read, locality<3>, data : memref<100xf32>"
-    assert "%0 = arith.addi %i, %c32 : index" in text[:place]
-    assert text[place + 1].startswith("%x = memref.load %a[%i]")
+def test_a_prefetch_stands_before_the_iterations_of_its_line() -> None:
+    module = prefetched("", Prefetch("a", 0, 32))
+    lines, inside, rest = loops_of(module)
+    text = lines_of(module)
+    assert "scf.for %i = %c0 to %c96 step %c16 {" in text
+    (fetch,) = (line for line in text if line.startswith("memref.prefetch"))
+    assert fetch == "memref.prefetch %a[%0], read, locality<3>, data : memref<100xf32>"
+    assert "%0 = arith.addi %i, %c32 : index" in text
+    assert inside.parent_op() is lines and inside.lb is lines.body.block.args[0]
+    assert rest.parent_op() is not lines
+
+
+def test_a_pipeline_keeps_a_prefetch_in_each_turn() -> None:
+    module = vector_add(100, PIPELINE)
+    (loop,) = loops_of(module)
+    note_hints(loop, LoopHints(pipeline=2, prefetch=(Prefetch("a", 0, 32),)))
+    assert all(each.taken for each in expand(module))
+    assert len(loops_of(module)) == 1
+    assert print_ir(module).count("memref.prefetch") == 2  # prologue and steady state
+
+
+def test_sums_are_carried_through_the_loop_of_a_line() -> None:
+    module = fold(100, "")
+    (loop,) = loops_of(module)
+    note_hints(loop, LoopHints(prefetch=(Prefetch("a", 0, 64),)))
+    assert expand(module)[0].taken and len(loops_of(module)) == 3
+    values = np.random.default_rng(0).standard_normal(100).astype(np.float32)
+    (got,) = run(module, [values, np.float32(0)], np.float32(0))
+    assert got == np.add.accumulate(values)[-1]
 
 
 def test_a_line_is_fetched_once() -> None:

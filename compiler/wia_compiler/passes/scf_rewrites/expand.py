@@ -23,13 +23,19 @@ from wia_compiler.passes.scf_rewrites.accumulators import split_accumulators
 from wia_compiler.passes.scf_rewrites.jam import unroll_and_jam
 from wia_compiler.passes.scf_rewrites.loops import CannotExpand, trip_count
 from wia_compiler.passes.scf_rewrites.pipeline import pipeline
-from wia_compiler.passes.scf_rewrites.prefetch import insert_prefetches
+from wia_compiler.passes.scf_rewrites.prefetch import (
+    Fetch,
+    find_accesses,
+    insert_prefetches,
+)
 from wia_compiler.passes.scf_rewrites.tidy import tidy_indices
 from wia_compiler.passes.scf_rewrites.unroll import unroll
 
-_WRITTEN_OUT = IntegerAttr(1, i64)
-"""``wia.unroll`` of a loop that LLVM leaves as it is, and ``wia.vector_width`` of one of turns:
-lanes across turns would gather what the iterations of one turn read side by side."""
+_LEFT_ALONE = PREFIX + "unroll"
+"""With 1: LLVM leaves a loop as it is."""
+_SCALAR = PREFIX + "vector_width"
+"""With 1, on a loop of turns: lanes across turns would gather what one turn reads side by side."""
+_ONE = IntegerAttr(1, i64)
 _Step = Callable[[scf.ForOp], "scf.ForOp | None"]
 
 
@@ -87,15 +93,19 @@ def _expand(loop: scf.ForOp, function: func.FuncOp, decisions: list[Decision]) -
         count = "" if hints.unroll == WHOLE else f" {hints.unroll}"
         reason = "iterations run in one turn" if count else "all iterations are written out"
         steps.take(f"unroll{count}", reason, lambda each: unroll(each, hints.unroll))
-    turns = steps.loop
+    if steps.loop is not None and steps.loop is not loop:
+        steps.loop.attributes |= {_LEFT_ALONE: _ONE, _SCALAR: _ONE}
+    fetches: list[Fetch] = []
     for wanted in hints.prefetch:
 
-        def fetch(each: scf.ForOp, wanted: Prefetch = wanted) -> scf.ForOp:
-            insert_prefetches(each, wanted)
+        def find(each: scf.ForOp, wanted: Prefetch = wanted) -> scf.ForOp:
+            fetches.append(find_accesses(each, wanted))
             return each
 
         reason = f"lines are fetched {wanted.ahead} points ahead into L{wanted.level}"
-        steps.take(f"prefetch {wanted.array} {wanted.ahead}", reason, fetch)
+        steps.take(f"prefetch {wanted.array} {wanted.ahead}", reason, find)
+    if fetches and steps.loop is not None:
+        steps.loop = insert_prefetches(steps.loop, fetches, by_line=hints.pipeline < 2)
     if hints.pipeline > 1:
         steps.take(
             f"pipeline {hints.pipeline}",
@@ -103,8 +113,7 @@ def _expand(loop: scf.ForOp, function: func.FuncOp, decisions: list[Decision]) -
             lambda each: pipeline(each, hints.pipeline),
         )
     if steps.loop is not None and steps.loop is not loop:
-        names = ("unroll", "vector_width") if turns is not loop else ("unroll",)
-        steps.loop.attributes |= {PREFIX + name: _WRITTEN_OUT for name in names}
+        steps.loop.attributes[_LEFT_ALONE] = _ONE
 
 
 def _turns(count: int) -> str:

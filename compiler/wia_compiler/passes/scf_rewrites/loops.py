@@ -194,13 +194,14 @@ def hoist_invariants(loop: scf.ForOp) -> None:
     for op in list(block.ops):
         if not is_pure(op) or isinstance(op, _DIVISIONS):
             continue
-        if any(_is_inside(value, block) for value in op.operands):
+        if any(is_inside(value, block) for value in op.operands):
             continue
         op.detach()
         parent.insert_op_before(op, loop)
 
 
-def _is_inside(value: SSAValue, block: Block) -> bool:
+def is_inside(value: SSAValue, block: Block) -> bool:
+    """Whether a value is made by an op of a block, or is an argument of it."""
     owner = value.owner
     return (owner.parent if isinstance(owner, Operation) else owner) is block
 
