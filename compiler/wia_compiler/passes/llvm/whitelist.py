@@ -30,7 +30,7 @@ _CPU = (
     r"PyGILState_(Ensure|Release)|PyErr_(Occurred|CheckSignals)",
     rf"llvm\.masked\.(load|store)\.({_FLOATS}|{_INTEGERS})\.p0",
     rf"llvm\.masked\.(gather|scatter)\.({_FLOATS}|{_INTEGERS})\.v\d+p0",
-    r"llvm\.memset\.p0\.i64",
+    r"llvm\.mem(set\.p0|move\.p0\.p0)\.i64",
     r"llvm\.arithmetic\.fence\.(v\d+)?f32",
     r"fmodf?",
     r"mem(cpy|set|move)",

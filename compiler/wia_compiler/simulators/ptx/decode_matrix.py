@@ -31,7 +31,7 @@ from wia_compiler.simulators.ptx.values.form import Form, UnknownForm
 _LANE = np.arange(WARP)
 _ROW, _PLACE = _LANE // 4, _LANE % 4
 _SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)\Z")
-_ELEMENTS: dict[str, np.dtype[Any]] = {
+ELEMENTS: dict[str, np.dtype[Any]] = {
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "tf32": np.dtype(np.float32),
@@ -41,17 +41,18 @@ _ELEMENTS: dict[str, np.dtype[Any]] = {
     "e4m3": np.dtype(ml_dtypes.float8_e4m3fn),
     "e5m2": np.dtype(ml_dtypes.float8_e5m2),
 }
-_SUMS = {"f32", "f16", "s32", "f64"}
+SUMS = {"f32", "f16", "s32", "f64"}
 _TF32_BITS = np.uint32(0xFFFFE000)
 
 
 def matrix_flops(form: Form) -> int:
     """Floating-point operations of one thread's part of a product."""
-    sizes = _sizes(form)
+    sizes = sizes_of(form)
     return 2 * sizes[0] * sizes[1] * sizes[2] // WARP
 
 
-def _sizes(form: Form) -> tuple[int, int, int]:
+def sizes_of(form: Form) -> tuple[int, int, int]:
+    """Rows, columns and summed elements of a product."""
     for word in form.instruction.modifiers:
         found = _SHAPE.match(word)
         if found is not None:
@@ -66,11 +67,11 @@ def decode_multiply(form: Form, scope: Scope) -> Step:
     The hardware's order and rounding of sums differs between architectures and is not IEEE's.
     """
     instruction = form.instruction
-    words = [w for w in instruction.modifiers if w in _ELEMENTS or w in _SUMS]
+    words = [w for w in instruction.modifiers if w in ELEMENTS or w in SUMS]
     if "sp" in form.flags or len(words) != 4 or "row" not in form.flags:
         raise UnknownForm(instruction.name)
     result, left, right, _ = words
-    m, n, k = _sizes(form)
+    m, n, k = sizes_of(form)
     holder = TYPES["b64"] if left == "f64" else TYPES["b32"]
     sum_type = TYPES["f16x2"] if result == "f16" else TYPES[result]
     puts = [writer(each, sum_type, scope) for each in items_of(instruction.operands[0])]
@@ -127,7 +128,7 @@ def _elements(registers: Array, name: str) -> Array:
     if name == "tf32":
         # The lower 13 bits of the mantissa are not looked at.
         return (registers & _TF32_BITS).view(np.float32)
-    return np.ascontiguousarray(registers).view(_ELEMENTS[name])
+    return np.ascontiguousarray(registers).view(ELEMENTS[name])
 
 
 def _sums(machine: Machine, reads: list[Any], rows: Any) -> list[Array]:
@@ -142,7 +143,7 @@ def decode_matrix_load(form: Form, number: int, scope: Scope) -> Step:
     """``ldmatrix``: rows of 8 × 8 matrices of 16 bits, each at an address that one lane gives."""
     instruction = form.instruction
     targets = items_of(instruction.operands[0])
-    count = _matrices(form, len(targets))
+    count = matrix_count(form, len(targets))
     puts = [writer(each, TYPES["b32"], scope) for each in targets]
     find = address_reader(instruction.operands[1], scope)
     transposed = "trans" in form.flags
@@ -170,7 +171,7 @@ def decode_matrix_store(form: Form, number: int, scope: Scope) -> Step:
     """``stmatrix``: the inverse of ``ldmatrix``."""
     instruction = form.instruction
     sources = items_of(instruction.operands[1])
-    count = _matrices(form, len(sources))
+    count = matrix_count(form, len(sources))
     find = address_reader(instruction.operands[0], scope)
     reads = [reader(each, TYPES["b32"], scope) for each in sources]
     transposed = "trans" in form.flags
@@ -196,7 +197,8 @@ def decode_matrix_store(form: Form, number: int, scope: Scope) -> Step:
     return step
 
 
-def _matrices(form: Form, registers: int) -> int:
+def matrix_count(form: Form, registers: int) -> int:
+    """How many 8 × 8 matrices an instruction moves, one a register."""
     count = int(form.one_of(("x1", "x2", "x4"), "x1")[1])
     if "m8n8" not in form.flags or form.type.name != "b16" or count != registers:
         raise UnknownForm(form.instruction.name)

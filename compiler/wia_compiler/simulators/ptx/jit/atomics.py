@@ -9,13 +9,13 @@ from wia_compiler.simulators.ptx.decode_memory import COMBINERS, check_memory_fl
 from wia_compiler.simulators.ptx.jit.code import Function, Value, element_type
 from wia_compiler.simulators.ptx.jit.conversions import reinterpreted
 from wia_compiler.simulators.ptx.jit.lanes import Lanes, mask_bits
-from wia_compiler.simulators.ptx.jit.memory import Access, address_of, checked, memory_space
+from wia_compiler.simulators.ptx.jit.memory import Access, Slots, address_of, checked, memory_space
 from wia_compiler.simulators.ptx.jit.traced import Traced
 from wia_compiler.simulators.ptx.types import PtxType
 from wia_compiler.simulators.ptx.values.form import Form, UnknownForm
 
 
-def write_atomic(lanes: Lanes, form: Form, slot: int | None) -> None:
+def write_atomic(lanes: Lanes, form: Form, slots: Slots) -> None:
     """A loop over the lanes that run: what the place holds, then what it holds afterwards."""
     instruction, type = form.instruction, form.type
     operation = form.one_of(tuple(COMBINERS))
@@ -25,7 +25,8 @@ def write_atomic(lanes: Lanes, form: Form, slot: int | None) -> None:
     returns = instruction.opcode == "atom"
     operands = instruction.operands[1:] if returns else instruction.operands
     function = lanes.function
-    access = Access(memory_space(space_of(form)), type.size_bytes, type.size_bytes, slot)
+    space = memory_space(space_of(form))
+    access = Access(space, type.size_bytes, type.size_bytes, slots.get(space))
     active = lanes.active()
     base, offset = checked(lanes, access, address_of(lanes, operands[0]), active)
     values = [reinterpreted(function, lanes.read(each, type), type.holder) for each in operands[1:]]

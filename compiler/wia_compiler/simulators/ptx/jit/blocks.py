@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wia_compiler.simulators.ptx.jit.layout import STUCK, WarpLayout, word_offset
+from wia_compiler.simulators.ptx.jit.layout import COPIES_BYTES, STUCK, WarpLayout, word_offset
 from wia_compiler.simulators.ptx.threads import WARP
 
 
@@ -59,6 +59,17 @@ begin:
 {put("ctaid.z", "z")}
   call void @llvm.memset.p0.i64(ptr %shared, i8 0, i64 %shared_bytes, i1 false)
   call void @llvm.memset.p0.i64(ptr %local, i8 0, i64 %all_local, i1 false)
+{word("copies", "copies", "ptr")}
+  br label %clear
+clear:
+  %c = phi i64 [ 0, %begin ], [ %c_next, %clear ]
+  %c_offset = mul i64 %c, {COPIES_BYTES}
+  %c_place = getelementptr i8, ptr %copies, i64 %c_offset
+  store <2 x i64> zeroinitializer, ptr %c_place, align 8
+  %c_next = add i64 %c, 1
+  %c_all = icmp uge i64 %c_next, %warp_count
+  br i1 %c_all, label %ready_to_run, label %clear
+ready_to_run:
   call void @llvm.memcpy.p0.p0.i64(ptr %warps, ptr %fresh, i64 %warp_bytes, i1 false)
   store [{WARP} x i32] zeroinitializer, ptr %states, align 64
   br label %round

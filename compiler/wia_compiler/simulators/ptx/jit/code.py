@@ -76,6 +76,7 @@ class Function:
         self.parts = WARP // width
         self.lines: list[str] = []
         self.declarations: dict[str, str] = {}
+        self.outlined: dict[str, str] = {}
         self.label = "entry"
         self._numbers = itertools.count(1)
 
@@ -83,6 +84,12 @@ class Function:
         """The same function, written for values of one lane."""
         made = copy.copy(self)
         made.width = made.parts = 1
+        return made
+
+    def other(self) -> Function:
+        """A function beside this one, that this one calls; ``outlined`` keeps its text."""
+        made = Function(self.width)
+        made.declarations, made.outlined = self.declarations, self.outlined
         return made
 
     def emit(self, text: str) -> None:

@@ -16,6 +16,7 @@ from wia_compiler.simulators.ptx.graph import BasicBlock
 from wia_compiler.simulators.ptx.jit.blocks import blocks_text
 from wia_compiler.simulators.ptx.jit.layout import (
     CONTEXT,
+    COPIES_BYTES,
     COUNTED_WORDS,
     DONE,
     SPENT,
@@ -41,8 +42,7 @@ class Compiled:
     """An entry's machine code, loaded; ``engine`` keeps it in memory."""
 
     layout: WarpLayout
-    slots: dict[int, int]
-    accesses: dict[int, tuple[str, int]]
+    accesses: tuple[tuple[int, str, int], ...]
     predicated: tuple[int, ...]
     address: int
     engine: Any
@@ -131,9 +131,7 @@ def _compile(
     engine.add_object_file(llvm.ObjectFileRef.from_data(object_))
     engine.finalize_object()
     address = engine.get_function_address("blocks")
-    return Compiled(
-        program.layout, program.slots, program.accesses, program.predicated, address, engine
-    )
+    return Compiled(program.layout, program.accesses, program.predicated, address, engine)
 
 
 @dataclass
@@ -171,10 +169,11 @@ class Launching:
             "predicated": np.zeros(self.instruction_count, np.int64),
             "branches": np.zeros(self.instruction_count, np.int64),
             "divergent": np.zeros(self.instruction_count, np.int64),
-            "traffic": np.zeros((max(1, len(self.compiled.slots)), TRAFFIC_WORDS), np.int64),
+            "traffic": np.zeros((max(1, len(self.compiled.accesses)), TRAFFIC_WORDS), np.int64),
             "budget": np.iinfo(np.int64).max if budget is None else budget,
             "warps": aligned(np.zeros(len(fresh) + 64, np.uint8)),
             "warp_count": warps,
+            "copies": np.zeros(warps * COPIES_BYTES, np.uint8),
             "threads": threads,
         }
         for axis, size, count in zip("xyz", block, grid, strict=True):
@@ -208,10 +207,9 @@ class Launching:
             executed.branches[int(at)] = int(words["branches"][at])
             executed.divergent[int(at)] = int(words["divergent"][at])
         traffic: dict[tuple[int, str], Traffic] = {}
-        for at, slot in self.compiled.slots.items():
+        for slot, (at, space, size) in enumerate(self.compiled.accesses):
             numbers = words["traffic"][slot][:COUNTED_WORDS]
             if numbers[0]:
-                space, size = self.compiled.accesses[at]
                 requests, sectors, ideal, wavefronts, least = map(int, numbers)
                 traffic[at, space] = Traffic(requests, sectors, ideal, wavefronts, least, size)
         return Counted(executed, traffic)

@@ -12,7 +12,7 @@ CONTEXT = (
     *("arena", "arena_bytes", "ends", "shared", "shared_bytes", "local", "local_bytes"),
     *("parameters", "warps_executed", "threads_executed", "predicated", "branches", "divergent"),
     *("traffic", "budget", "ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z"),
-    *("ctaid.x", "ctaid.y", "ctaid.z", "warps", "warp_count", "threads", "at"),
+    *("ctaid.x", "ctaid.y", "ctaid.z", "warps", "warp_count", "threads", "at", "copies"),
 )
 """Names of the context's 64-bit words, in order: addresses and numbers."""
 COUNTED_WORDS = 5
@@ -23,6 +23,12 @@ what it counted for (two words from byte 72), its distances from lane 0 (32 × i
 BAIL, SPENT, STUCK, PARTED = -1, -2, -3, -4
 """Why compiled code ends before the launch does: for what only the other engine does or says, the
 budget, barriers that never open, lanes that part ways in code for whole warps."""
+MOST_COPIES = 256
+"""Asynchronous copies of a warp that may be on their way at once."""
+COPY_BYTES = 8 + 8 + 4 * WARP + 16 * WARP
+"""One of them: its group, the bytes of a lane, where each lane's go (-1: nowhere), the bytes."""
+COPIES_BYTES = 64 + MOST_COPIES * COPY_BYTES
+"""All of a warp: the open group, the number of copies, then these."""
 DONE = 0x7FFFFFFF
 """The place of a lane that has ended, or that no thread is."""
 

@@ -6,6 +6,7 @@ launch with ``bail``; the other engine then runs it from the start and says what
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ from wia_compiler.simulators.ptx.jit.layout import TRAFFIC_WORDS
 from wia_compiler.simulators.ptx.jit.specials import lane_thread, word
 from wia_compiler.simulators.ptx.memory import DEVICE_BASE, LOCAL_WINDOW, SHARED_WINDOW
 from wia_compiler.simulators.ptx.operands import items_of
-from wia_compiler.simulators.ptx.syntax import Address, Group, Operand, Register, Symbol
+from wia_compiler.simulators.ptx.syntax import Address, Group, Immediate, Operand, Register, Symbol
 from wia_compiler.simulators.ptx.threads import WARP
 from wia_compiler.simulators.ptx.types import TYPES
 from wia_compiler.simulators.ptx.values.form import Form, UnknownForm
@@ -30,6 +31,11 @@ from wia_compiler.simulators.ptx.values.form import Form, UnknownForm
 U32, U64 = np.dtype(np.uint32), np.dtype(np.uint64)
 _GRANULE_SHIFT = 8
 """Buffers of device memory lie in granules of 256 bytes (see ``memory.DeviceMemory``)."""
+
+
+Slots = Mapping[str, int]
+"""Where an instruction counts its accesses to each space; empty where nothing is counted."""
+MATRIX_ROW_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,7 @@ def write_address(lanes: Lanes, form: Form) -> None:
     lanes.write(form.instruction.operands[0], TYPES["u64"], value)
 
 
-def write_load(lanes: Lanes, form: Form, slot: int | None) -> None:
+def write_load(lanes: Lanes, form: Form, slots: Slots) -> None:
     """``ld``: one element, or the elements of a vector, for each lane."""
     check_memory_flags(form)
     instruction, type = form.instruction, form.type
@@ -86,7 +92,8 @@ def write_load(lanes: Lanes, form: Form, slot: int | None) -> None:
         _load_parameters(lanes, form, targets)
         return
     size = type.size_bytes * len(targets)
-    access = Access(memory_space(space), size, type.size_bytes, slot)
+    place = memory_space(space)
+    access = Access(place, size, type.size_bytes, slots.get(place))
     holder = type.holder if type.kind != "predicate" else np.dtype(np.uint8)
     address = address_of(lanes, instruction.operands[1])
     values = _loaded(lanes, access, address, holder, len(targets))
@@ -94,11 +101,17 @@ def write_load(lanes: Lanes, form: Form, slot: int | None) -> None:
         lanes.write(target, type, reinterpreted(lanes.function, value, type.value))
 
 
-def access_of(form: Form) -> tuple[str, int]:
-    """The space of a memory instruction, and the bytes that a lane moves."""
+def accesses_of(form: Form) -> tuple[tuple[str, int], ...]:
+    """The spaces that a memory instruction touches, and the bytes that a lane moves there."""
+    if form.instruction.opcode in ("ldmatrix", "stmatrix"):
+        return (("shared", MATRIX_ROW_BYTES),)
+    if form.instruction.opcode == "cp":
+        size = form.instruction.operands[2] if len(form.instruction.operands) > 2 else None
+        bytes_ = int(size.value) if isinstance(size, Immediate) else 0
+        return (("global", bytes_), ("shared", bytes_)) if bytes_ else ()
     items = [items_of(each) for each in form.instruction.operands if isinstance(each, Group)]
     count = max((len(each) for each in items), default=1)
-    return memory_space(space_of(form)), form.type.size_bytes * count
+    return ((memory_space(space_of(form)), form.type.size_bytes * count),)
 
 
 def memory_space(space: str) -> str:
@@ -124,7 +137,7 @@ def _load_parameters(lanes: Lanes, form: Form, targets: tuple[Any, ...]) -> None
 
 
 @dataclass(frozen=True)
-class _Window:
+class Window:
     """The memory of a space: where it begins, offsets into it, how many bytes are there.
 
     Where each lane has memory of its own, ``lead`` is where that begins.
@@ -136,23 +149,23 @@ class _Window:
     lead: Value | None = None
 
 
-def _window(lanes: Lanes, access: Access, address: Value) -> _Window:
+def window_of(lanes: Lanes, access: Access, address: Value) -> Window:
     function = lanes.function
     match access.space:
         case "shared":
-            return _Window(word(function, "shared", "ptr"), address, word(function, "shared_bytes"))
+            return Window(word(function, "shared", "ptr"), address, word(function, "shared_bytes"))
         case "global":
             base = function.splat(DEVICE_BASE, U64)
             text = f"sub {function.vector(U64)} {{0}}, {{1}}"
             offset = function.each(U64, text, address, base)
-            return _Window(word(function, "arena", "ptr"), offset, word(function, "arena_bytes"))
+            return Window(word(function, "arena", "ptr"), offset, word(function, "arena_bytes"))
         case _:
             size = word(function, "local_bytes")
             thread = lane_thread(lanes.function, lanes.layout, U64)
             type = function.vector(U64)
             each = function.spread(size, U64)
             lead = function.each(U64, f"mul {type} {{0}}, {{1}}", thread, each)
-            return _Window(word(function, "local", "ptr"), address, size, lead)
+            return Window(word(function, "local", "ptr"), address, size, lead)
 
 
 def checked(
@@ -160,13 +173,13 @@ def checked(
 ) -> tuple[str, Value]:
     """A memory and where in it each lane's access lies, checked and counted."""
     function = lanes.function
-    window = _window(lanes, access, address)
-    _check(function, access, window, active)
-    _count(function, access, window, active)
+    window = window_of(lanes, access, address)
+    check_lanes(function, access, window, active)
+    count_lanes(function, access, window, active)
     return window.base, _led(function, window)
 
 
-def _led(function: Function, window: _Window) -> Value:
+def _led(function: Function, window: Window) -> Value:
     """Offsets from the beginning of the whole memory."""
     if window.lead is None:
         return window.offset
@@ -179,12 +192,12 @@ def _loaded(
 ) -> list[Value]:
     """The elements of an access, checked and counted."""
     function = lanes.function
-    window = _window(lanes, access, address)
+    window = window_of(lanes, access, address)
     active = lanes.active()
     if active is not None or window.lead is not None:
-        _check(function, access, window, active)
-        _count(function, access, window, active)
-        return [_gathered(function, window, active, dtype, number) for number in range(count)]
+        check_lanes(function, access, window, active)
+        count_lanes(function, access, window, active)
+        return [gather(function, window, active, dtype, number) for number in range(count)]
     joint, apart, after = (function.fresh(each) for each in ("joint", "apart", "after"))
     together = _is_contiguous(function, access, window)
     function.emit(f"br i1 {together}, label %{joint}, label %{apart}")
@@ -196,9 +209,9 @@ def _loaded(
     joint_end = function.label
     function.emit(f"br label %{after}")
     function.start(apart)
-    _check(function, access, window, None)
-    _count(function, access, window, None)
-    far = [_gathered(function, window, None, dtype, number) for number in range(count)]
+    check_lanes(function, access, window, None)
+    count_lanes(function, access, window, None)
+    far = [gather(function, window, None, dtype, number) for number in range(count)]
     apart_end = function.label
     function.emit(f"br label %{after}")
     function.start(after)
@@ -215,7 +228,7 @@ def _loaded(
     ]
 
 
-def write_store(lanes: Lanes, form: Form, slot: int | None) -> None:
+def write_store(lanes: Lanes, form: Form, slots: Slots) -> None:
     """``st``: of lanes that write one place, the last in order stays."""
     check_memory_flags(form)
     instruction, type = form.instruction, form.type
@@ -226,13 +239,14 @@ def write_store(lanes: Lanes, form: Form, slot: int | None) -> None:
     function = lanes.function
     values = [reinterpreted(function, lanes.read(each, type), type.holder) for each in items]
     size = type.size_bytes * len(values)
-    access = Access(memory_space(space), size, size, slot)
-    window = _window(lanes, access, address_of(lanes, instruction.operands[0]))
+    place = memory_space(space)
+    access = Access(place, size, size, slots.get(place))
+    window = window_of(lanes, access, address_of(lanes, instruction.operands[0]))
     active = lanes.active()
     if active is not None or window.lead is not None:
-        _check(function, access, window, active)
-        _count(function, access, window, active)
-        _scatter(function, window, active, values)
+        check_lanes(function, access, window, active)
+        count_lanes(function, access, window, active)
+        scatter(function, window, active, values)
         return
     joint, apart, after = (function.fresh(each) for each in ("joint", "apart", "after"))
     together = _is_contiguous(function, access, window)
@@ -244,14 +258,14 @@ def write_store(lanes: Lanes, form: Form, slot: int | None) -> None:
     _vector_stores(function, window.base, first, values)
     function.emit(f"br label %{after}")
     function.start(apart)
-    _check(function, access, window, None)
-    _count(function, access, window, None)
-    _scatter(function, window, None, values)
+    check_lanes(function, access, window, None)
+    count_lanes(function, access, window, None)
+    scatter(function, window, None, values)
     function.emit(f"br label %{after}")
     function.start(after)
 
 
-def _is_contiguous(function: Function, access: Access, window: _Window) -> str:
+def _is_contiguous(function: Function, access: Access, window: Window) -> str:
     """Whether each lane's bytes follow those of the lane before."""
     type = function.vector(U64)
     first = function.new(f"extractelement {type} {window.offset.parts[0]}, i64 0")
@@ -262,7 +276,7 @@ def _is_contiguous(function: Function, access: Access, window: _Window) -> str:
     return function.new(f"icmp eq i32 {mask_bits(function, same)}, -1")
 
 
-def _check_run(function: Function, access: Access, window: _Window, first: str) -> None:
+def _check_run(function: Function, access: Access, window: Window, first: str) -> None:
     """Bail unless all bytes of a contiguous access lie in one buffer, aligned."""
     last = function.new(f"add i64 {first}, {access.size * (WARP - 1) + access.inside}")
     low = function.new(f"and i64 {first}, {access.size - 1}")
@@ -285,7 +299,7 @@ def _check_run(function: Function, access: Access, window: _Window, first: str) 
     bail_if(function, function.new(f"or i1 {wrong}, {crooked}"))
 
 
-def _check(function: Function, access: Access, window: _Window, active: Value | None) -> None:
+def check_lanes(function: Function, access: Access, window: Window, active: Value | None) -> None:
     """Bail unless every lane's bytes lie in a buffer, aligned."""
     type, offset = function.vector(U64), window.offset
     low = function.each(
@@ -304,8 +318,8 @@ def _check(function: Function, access: Access, window: _Window, active: Value | 
         safe = function.each(U64, text, outside, zero, offset)
         shift = function.splat(_GRANULE_SHIFT, U64)
         granule = function.each(U64, f"lshr {type} {{0}}, {{1}}", safe, shift)
-        table = _Window(word(function, "ends", "ptr"), granule, "")
-        limit = _gathered(function, table, None, U64, 0, scale="i64")
+        table = Window(word(function, "ends", "ptr"), granule, "")
+        limit = gather(function, table, None, U64, 0, scale="i64")
     beyond = function.each(BOOL, f"icmp ugt {type} {{0}}, {{1}}", last, limit)
     for more in (outside, beyond):
         wrong = function.each(BOOL, f"or {function.vector(BOOL)} {{0}}, {{1}}", wrong, more)
@@ -381,7 +395,7 @@ def _concatenated(function: Function, element: str, lanes: int, a: str, b: str) 
     return function.new(f"shufflevector {type} {a}, {type} {b}, <{2 * lanes} x i32> <{places}>")
 
 
-def _pointers(function: Function, window: _Window, number: int, size: int, scale: str) -> Value:
+def _pointers(function: Function, window: Window, number: int, size: int, scale: str) -> Value:
     type = function.vector(U64)
     width = function.width
     offset = _led(function, window)
@@ -392,8 +406,8 @@ def _pointers(function: Function, window: _Window, number: int, size: int, scale
     return function.each(U64, text, offset)
 
 
-def _gathered(
-    function: Function, window: _Window, active: Value | None, dtype: np.dtype[Any], number: int,
+def gather(
+    function: Function, window: Window, active: Value | None, dtype: np.dtype[Any], number: int,
     scale: str = "i8",
 ) -> Value:  # fmt: skip
     """An element of each lane's access; 0 in lanes that do not run."""
@@ -411,9 +425,7 @@ def _gathered(
     )
 
 
-def _scatter(
-    function: Function, window: _Window, active: Value | None, values: list[Value]
-) -> None:
+def scatter(function: Function, window: Window, active: Value | None, values: list[Value]) -> None:
     width = function.width
     mask = active or function.splat(True, BOOL)
     for number, value in enumerate(values):
@@ -461,7 +473,7 @@ def _count_run(function: Function, access: Access, first: str) -> None:
     add_to(function, slot, 2, str(access.size))
 
 
-def _count(function: Function, access: Access, window: _Window, active: Value | None) -> None:
+def count_lanes(function: Function, access: Access, window: Window, active: Value | None) -> None:
     """Any access, by the rules of ``counting``."""
     if access.slot is None:
         return

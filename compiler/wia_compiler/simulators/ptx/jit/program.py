@@ -15,6 +15,7 @@ from wia_compiler.simulators.ptx.decode import IDLE, check_flags, row_of
 from wia_compiler.simulators.ptx.graph import BasicBlock, gathers, waits_for_block
 from wia_compiler.simulators.ptx.jit.atomics import write_atomic
 from wia_compiler.simulators.ptx.jit.code import Function, Value
+from wia_compiler.simulators.ptx.jit.copies import copies_text, write_copy
 from wia_compiler.simulators.ptx.jit.lanes import Lanes, lanes_of_mask, mask_bits
 from wia_compiler.simulators.ptx.jit.layout import (
     BAIL,
@@ -26,8 +27,14 @@ from wia_compiler.simulators.ptx.jit.layout import (
     word_offset,
 )
 from wia_compiler.simulators.ptx.jit.liveness import Liveness, liveness_of
+from wia_compiler.simulators.ptx.jit.matrix import (
+    write_matrix_load,
+    write_matrix_store,
+    write_multiply,
+)
 from wia_compiler.simulators.ptx.jit.memory import (
-    access_of,
+    Slots,
+    accesses_of,
     add_to,
     write_address,
     write_load,
@@ -59,13 +66,17 @@ _WARP_WRITERS: dict[str, Callable[[Lanes, Form], None]] = {
     "activemask": write_active_mask,
     "mov": write_move,
     "cvta": write_address,
+    "mma": write_multiply,
 }
-_MEMORY_WRITERS: dict[str, Callable[[Lanes, Form, int | None], None]] = {
+_MEMORY_WRITERS: dict[str, Callable[[Lanes, Form, Slots], None]] = {
     "ld": write_load,
     "ldu": write_load,
     "st": write_store,
     "atom": write_atomic,
     "red": write_atomic,
+    "ldmatrix": write_matrix_load,
+    "stmatrix": write_matrix_store,
+    "cp": write_copy,
 }
 
 
@@ -73,14 +84,13 @@ _MEMORY_WRITERS: dict[str, Callable[[Lanes, Form, int | None], None]] = {
 class Program:
     """The text of a compiled entry, and how its memory is laid out.
 
-    ``slots`` are, by instruction number, the places where memory instructions count, ``accesses``
-    their spaces and the bytes of a lane.
+    ``accesses`` are where memory instructions count, in order: the instruction's number, the space,
+    the bytes of a lane.
     """
 
     text: str
     layout: WarpLayout
-    slots: dict[int, int]
-    accesses: dict[int, tuple[str, int]]
+    accesses: tuple[tuple[int, str, int], ...]
     predicated: tuple[int, ...]
 
 
@@ -101,7 +111,7 @@ def write_program(
     with np.errstate(all="ignore"):  # constants of the tables wrap as the hardware does
         text = writer.module()
     predicated = tuple(n for n, each in enumerate(code) if each.predicate is not None)
-    return Program(text, writer.layout, writer.slots, writer.accesses, predicated)
+    return Program(text, writer.layout, writer.accesses, predicated)
 
 
 class _Writer:
@@ -122,9 +132,12 @@ class _Writer:
         self.layout = warp_layout(self.liveness.kept, scope)
         self.counts_memory = counts_memory
         self.function = Function(width)
-        memory = [n for n, each in enumerate(code) if each.opcode in _MEMORY_WRITERS]
-        self.slots = {number: slot for slot, number in enumerate(memory)}
-        self.accesses = {number: access_of(Form(code[number])) for number in memory}
+        self.accesses = tuple(
+            (number, *access)
+            for number, each in enumerate(code)
+            if each.opcode in _MEMORY_WRITERS
+            for access in accesses_of(Form(each))
+        )
 
     def module(self) -> str:
         """The whole text."""
@@ -142,6 +155,8 @@ class _Writer:
         return "\n".join(
             (
                 support_text(),
+                copies_text(),
+                *function.outlined.values(),
                 declarations,
                 "define i32 @warp(ptr noalias %context, ptr noalias %warp) {",
                 body,
@@ -276,16 +291,20 @@ class _Writer:
         if opcode in IDLE or opcode in ("bar", "barrier"):
             return
         if opcode in _MEMORY_WRITERS:
-            slot = self.slots[at] if self.counts_memory else None
-            _MEMORY_WRITERS[opcode](lanes, form, slot)
+            _MEMORY_WRITERS[opcode](lanes, form, self._slots(at))
         elif opcode in _WARP_WRITERS:
             _WARP_WRITERS[opcode](lanes, form)
-        elif opcode in ("mma", "ldmatrix", "stmatrix", "cp", "elect"):
+        elif opcode == "elect":
             raise UnknownForm(instruction.name)
         else:
             row = row_of(form)
             check_flags(form, row)
             write_value(lanes, form, row)
+
+    def _slots(self, at: int) -> Slots:
+        if not self.counts_memory:
+            return {}
+        return {space: slot for slot, (n, space, _) in enumerate(self.accesses) if n == at}
 
     def _store(self, number: int, lanes: Lanes) -> None:
         for name in sorted(self.liveness.after[number]):
