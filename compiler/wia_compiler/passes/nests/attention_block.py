@@ -21,6 +21,8 @@ from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from wia_compiler.base.dtypes import BOOL, DTYPES, DType
+from wia_compiler.dialects.loop_hints import WHOLE, LoopHints, note_axis_hints
+from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.attention import attention_scale
 from wia_compiler.dialects.wia.ops import TensorOp
@@ -232,9 +234,6 @@ class QueryBlock:
         writer.leaf("map", block, [scores, larger], scores, self._power)
         writer.leaf("map", rows, [total, shrink], total, _product)
         writer.leaf("reduce", axes, [scores], total, _sum, reduce=("j",))
-        tile = {"i": self.rows, "v": self.values}
-        sums = Tile(self.sums, ("i", "v"))
-        writer.leaf("map", tile, [sums, shrink], sums, _product)
         self._weigh(count)
         writer.leaf("map", rows, [larger], largest, _same)
 
@@ -242,19 +241,23 @@ class QueryBlock:
         """Scores of a block: products of keys and queries, masked."""
         heads, writer = self.heads, self.writer
         step = min(heads.rows, count)
-        writer.fill(self.scores, 0, heads.wide)
         with (
             writer.loop("j.1", _round_up(count, step), step),
             writer.loop("i.1", self.columns, self.column_tile),
         ):
+            tile = {"j": step, "i": self.column_tile}
+            held = Tile(writer.buffer("dots", list(tile.values()), heads.wide), ("j", "i"))
+            _written_out(writer.fill(held.memory, 0, heads.wide))
             writer.leaf(
                 "contract",
-                {"j": step, "i": self.column_tile, "e": heads.width},
+                {**tile, "e": heads.width},
                 [key, Tile(self.query, ("e", "i1 + i"))],
-                Tile(self.scores, ("j1 + j", "i1 + i")),
+                held,
                 _multiply_add,
                 reduce=("e",),
             )
+            target = Tile(self.scores, ("j1 + j", "i1 + i"))
+            _written_out(writer.leaf("map", tile, [held], target, _same))
         if heads.mask_dtype is None and not heads.causal:
             return
         reads = [Tile(self.scores, ("j", "i"))]
@@ -290,7 +293,7 @@ class QueryBlock:
         return body.add(math_dialect.ExpOp(body.add(below)))
 
     def _weigh(self, count: int) -> None:
-        """Add the block's values, each by its weight, to the sums."""
+        """Add the block's values, each by its weight, to the sums, which are scaled down."""
         writer = self.writer
         value = self._rows("value", count, "v", "j")
         value = Tile(value.memory, [*value.place[:-1], "v1 + v"])
@@ -298,18 +301,29 @@ class QueryBlock:
             writer.loop("i.1", self.rows, self.row_tile),
             writer.loop("v.1", self.values, self.value_tile),
         ):
+            tile = {"i": self.row_tile, "v": self.value_tile}
+            sums = Tile(self.sums, ("i1 + i", "v1 + v"))
+            held = Tile(writer.buffer("held", list(tile.values()), self.heads.wide), ("i", "v"))
+            shrink = Tile(self.shrink, ("i1 + i",))
+            _written_out(writer.leaf("map", tile, [sums, shrink], held, _product))
             writer.leaf(
                 "contract",
-                {"i": self.row_tile, "v": self.value_tile, "j": count},
+                {**tile, "j": count},
                 [Tile(self.scores, ("j", "i1 + i")), value],
-                Tile(self.sums, ("i1 + i", "v1 + v")),
+                held,
                 _multiply_add,
                 reduce=("j",),
             )
+            _written_out(writer.leaf("map", tile, [held], sums, _same))
 
 
 def _round_up(count: int, step: int) -> int:
     return -(-count // step) * step
+
+
+def _written_out(leaf: ComputeOp) -> None:
+    """Let the rows of a register tile have no loop: only then do registers hold it."""
+    note_axis_hints(leaf, leaf.axis_names[0], LoopHints(unroll=WHOLE))
 
 
 def _added(writer: LeafWriter, op: arith.ConstantOp | arith.AddiOp | arith.CmpiOp) -> SSAValue:

@@ -76,7 +76,7 @@ class LeafWriter:
         compute: Compute,
         *,
         reduce: Sequence[str] = (),
-    ) -> None:
+    ) -> ComputeOp:
         """Append a leaf over ``axes``; ``compute`` makes the element from what it reads."""
         ivs = {name: number for number, name in enumerate(self.loops)}
         dims = {name: number for number, name in enumerate(axes)}
@@ -95,27 +95,27 @@ class LeafWriter:
             AffineMap(*rank, tuple(_expression(each, names) for each in tile.place))
             for tile in (*reads, write)
         ]
-        self.add(
-            ComputeOp(
-                kind,
-                axes=list(axes.items()),
-                reduce_axes=reduce,
-                ivs=list(self.loops.values()),
-                inputs=operands,
-                outputs=[write.memory],
-                maps=maps,
-                body=region,
-            )
+        made = ComputeOp(
+            kind,
+            axes=list(axes.items()),
+            reduce_axes=reduce,
+            ivs=list(self.loops.values()),
+            inputs=operands,
+            outputs=[write.memory],
+            maps=maps,
+            body=region,
         )
+        self.add(made)
+        return made
 
-    def fill(self, memory: SSAValue, number: float, dtype: DType) -> None:
+    def fill(self, memory: SSAValue, number: float, dtype: DType) -> ComputeOp:
         """Append a leaf that writes a number to every element of a buffer."""
         axes = dict(zip("ijkl", shape_of(memory), strict=False))
 
         def compute(body: Body) -> SSAValue:
             return body.constant(number, dtype)
 
-        self.leaf("map", axes, [], Tile(memory, tuple(axes)), compute)
+        return self.leaf("map", axes, [], Tile(memory, tuple(axes)), compute)
 
 
 def shape_of(memory: SSAValue) -> tuple[int, ...]:
