@@ -41,6 +41,8 @@ _LINE_OR_END = re.compile(
     rf"^[ \t]*(?={_LINE_START}|(?:match|rewrite)[ \t]*:|\}}|(?:kernel|func|pattern|schedule)\b)",
     re.MULTILINE,
 )
+_DIRECTIVE = {"NAME", "SEMICOLON", "RBRACE"}
+"""What a state takes that a line of a schedule can begin in."""
 _NO_VALUE = ("", ";", "{", "}", "(", ",")
 
 
@@ -133,7 +135,10 @@ class _Recovery:
         for depth in range(len(self._states), 0, -1):
             state = self._states[depth - 1]
             choices = fault.accepts if depth == len(self._states) else self._starts(state)
-            position = self._fresh_start(choices, fault)
+            if _DIRECTIVE <= self._starts(state):
+                position = self._after_statement(fault.start)
+            else:
+                position = self._fresh_start(choices, fault)
             if position is not None and (depth, position) not in self.restarts:
                 self.restarts.add((depth, position))
                 self._restart(depth, position)
@@ -152,8 +157,6 @@ class _Recovery:
             return self._after_line(fault.start)
         if "KERNEL" in choices:
             return self._after_kernel(fault.start)
-        if "SEMICOLON" in choices and "RBRACE" in choices:
-            return self._after_statement(fault.start)
         return None
 
     def _stands_in_line(self, fault: Fault) -> bool:
@@ -168,7 +171,7 @@ class _Recovery:
 
     def _replace(self, fault: Fault) -> bool:
         """Read a misspelt word, or one without its mark, as what was meant; pass over a ``;``."""
-        if fault.meant is not None:
+        if fault.meant is not None and fault.missing is None:
             self.interactive.feed_token(self._token(*fault.meant, fault.start))
         elif not fault.is_spare_semicolon:
             return False
