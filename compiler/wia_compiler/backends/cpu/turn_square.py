@@ -64,4 +64,5 @@ def shuffle(
     element = cast("VectorType[Attribute]", a.type).element_type
     mask = lane_order(tuple(lanes))
     type_ = vector_type(element, len(lanes))
-    return emitter.emit(vector.ShuffleOp(a, b, mask, result_type=type_))
+    made = vector.ShuffleOp.create(operands=[a, b], result_types=[type_], properties={"mask": mask})
+    return emitter.emit(made)

@@ -27,8 +27,10 @@ from wia_compiler.passes.affine import linear_form
 from wia_compiler.passes.emit_index import INDEX, IndexEmitter
 from wia_compiler.passes.lane_ops import splat
 
-_WRITTEN_OUT = 2
-"""So many blocks of points are written out one after another; a loop walks more."""
+_WRITTEN_OUT = 1
+"""So many blocks of points stand without a loop. A block is some hundred instructions: written twice
+it runs as fast as in a loop, and takes twice as long to compile.
+"""
 
 Places = dict[int, SSAValue]
 """Where each axis of the leaf stands; the others at 0."""
