@@ -95,7 +95,13 @@ class Product:
 
 
 def tile_shape(
-    height: int, width: int, lanes: int, registers: int, most_chunks: int = 4
+    height: int,
+    width: int,
+    lanes: int,
+    registers: int,
+    most_chunks: int = 4,
+    *,
+    wide: bool = False,
 ) -> tuple[int, int]:
     """Rows and vectors of the register tile that takes the fewest steps for a product.
 
@@ -103,19 +109,20 @@ def tile_shape(
     loads, or the latency of the sums, whichever is longest. Sums, the vectors of one row and one
     broadcast fit in the registers. Of equal shapes the one with about half the registers as sums
     is taken: more leave LLVM too few for addresses, fewer load more for each product (a sum more or
-    less than those costs about 1 in 100).
+    less than those costs about 1 in 100). ``wide`` shapes are preferred where numbers of rows cost
+    an instruction of their own each, to spread them over the lanes.
     """
     wanted, most = (16, 20) if registers >= 32 else (12, 12)
     best: tuple[float, int, int, int] | None = None
     for rows in range(1, min(height, 16) + 1):
-        for chunks in range(1, most_chunks + 1):
+        for chunks in (each for each in (1, 2, 4) if each <= most_chunks):
             sums = rows * chunks
             fits = sums <= most and sums + chunks + 1 <= registers
             if not fits or (chunks > 1 and chunks * lanes > width):
                 continue
             tiles = -(-height // rows) * -(-width // (chunks * lanes))
             steps = tiles * (max(sums, rows + chunks, _LATENCY) + _TILE_OVERHEAD / 64)
-            away = abs(sums - wanted)
+            away = abs(sums - wanted) + (most_chunks - chunks if wide else 0)
             key = (round(steps / (height * width) * (1 + away / 100), 6), away, -rows, chunks)
             if best is None or key < best:
                 best = key
@@ -155,7 +162,7 @@ def block_product(
     element = 1 if dots else element_bytes(product.leaf)
     if product.rows is None or height < _FEW_ROWS:
         return None
-    rows, chunks = tile_shape(height, width, lanes, registers)
+    rows, chunks = tile_shape(height, width, lanes, registers, wide=dots)
     columns = chunks * lanes
     stays = product.is_dense and not dots
     if stays and (product.matrix_bytes <= caches.l1 or width <= columns):
@@ -163,7 +170,11 @@ def block_product(
     if stays and height < 4 * rows and product.matrix_bytes <= caches.l2:
         return None
     many = height >= _MANY_ROWS
-    panels = 4 if many else max(2 * caches.l2 // (_SHALLOW_BLOCK * columns * element), 1)
+    panels = (
+        max(8 // chunks, 1)
+        if many
+        else max(2 * caches.l2 // (_SHALLOW_BLOCK * columns * element), 1)
+    )
     block = min(panels * columns, -(-width // columns) * columns)
     most = _DEEPEST_BLOCK * (NEIGHBOURS if dots else 1)
     deepest = max(min(most, caches.l2 // 2 // (block * element)), 64)

@@ -296,7 +296,9 @@ def _row_sums(
     shape = [size for _, _, size in walk]
     buffer = memref.AllocOp([], [], MemRefType(i32, shape, memory_space=StringAttr("packed")))
     buffer.memref.name_hint = f"{leaf.inputs[operand].name_hint or 'a'}_sums"
-    loops = [ForOp(f"{name}.0", extent) for (name, _, _), extent in zip(walk, extents, strict=True)]
+    loops = [
+        ForOp(f"{name}_sum.0", extent) for (name, _, _), extent in zip(walk, extents, strict=True)
+    ]
     ivs = [loop.induction_variable for loop in loops]
     count = len(walk)
     rank = (count + 1, count)
@@ -306,7 +308,7 @@ def _row_sums(
     for number, (name, _, _) in enumerate(walk):
         dims[leaf.axis_names.index(name)] = places[number]
     dims[leaf.axis_names.index(fold)] = AffineExpr.dimension(count)
-    axes = [(name, 1) for name, _, _ in walk]
+    axes = [(f"{name}_sum", 1) for name, _, _ in walk]
     zero = Block()
     zero.add_ops([nothing := arith.ConstantOp(IntegerAttr(0, i32)), YieldOp([nothing.result])])
     fill = ComputeOp(
