@@ -249,7 +249,6 @@ print("\n".join(profile.advice))
 # %% [markdown]
 # ## What is still wrong
 #
-# - **Loops run as they are written.** The tiled version of a loop nest is yours to write; a
-#   schedule that tiles the plain one for you does not exist yet.
+# - **Nobody told these loops how to run.** The compiler chose; the next notebook takes that over.
 # - **A `while` is not vectorised on the CPU.** Each pixel is computed alone.
 # - **The simulator has no clock.** It says what a GPU would do, not how long that takes.

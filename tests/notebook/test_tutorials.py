@@ -21,6 +21,13 @@ SAID = {
         "the results are those of the kernel as written",
         "of the branches send a warp two ways",
     ),
+    "03_schedules": (
+        "GFLOP/s  what the compiler chooses",
+        'wia.stage = "steady state"',
+        "c[i - 1] (line 4) reads what c[i] (line 4) wrote 1 iteration of i before",
+        "the vector registers hold",
+        "the results are those of the kernel as written",
+    ),
 }
 """What each tutorial prints, beside its picture and its explorers."""
 
