@@ -8,6 +8,11 @@
 # change, take away and measure.
 
 # %%
+import os
+
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["WIA_NUM_THREADS"] = "1"  # one core for everyone
+
+# %%
 # %load_ext wia_notebook
 
 # %%
@@ -76,8 +81,8 @@ a, b = random.standard_normal((2, 1 << 14)).astype(np.float32)
 # %% [markdown]
 # ## What each line is worth
 #
-# `build(schedule=…)` takes the same lines, so a ladder of schedules is a list. Every rung adds in the
-# order of the text: the results agree to the last bit, which the loop below checks.
+# `build(schedule=…)` takes the same lines, so a ladder of schedules is a list. Every rung adds in
+# the order of the text: the results agree to the last bit, which the loop below checks.
 
 
 # %%
@@ -127,8 +132,8 @@ for row, (name, speed) in enumerate(speeds.items()):
 picture
 
 # %% [markdown]
-# Blocks alone move little: each sum still waits for its own last addition. What pays is that many sums
-# run at once, next to each other, and that a number which was loaded is used by all of them.
+# Blocks alone do not do it: each sum still waits for its own last addition. What pays is that many
+# sums run at once, next to each other, and that a number which was loaded is used by all of them.
 #
 # ## Three lines for a loop that has no blocks
 #
@@ -206,7 +211,7 @@ except wia.CompileError as error:
 
 # %%
 large = matmul.build(A, B, schedule="thread_tile i 64, j 64")
-print([each.reason for each in large.trace.decisions if each.kind == "warning"][0])
+print(next(each.reason for each in large.trace.decisions if each.kind == "warning"))
 
 # %% [markdown]
 # ## Start from what the compiler chose
