@@ -106,18 +106,17 @@ class DiskCache:
     def extend(self, digest: str, name: str, content: bytes) -> bool:
         """Add a file to an entry that lies there; whether it has it now.
 
-        Readers see the entry without the file or with it. Of an entry that is gone nothing is kept.
+        Readers see the entry without the file or with it. When several processes add one, each
+        writes a file of its own, and the manifest that comes last names the one that counts.
         """
-        unique = uuid.uuid4().hex[:8]
+        checksum = hashlib.sha256(content).hexdigest()
         try:
             with _opened(self._folder(digest)) as folder:
                 manifest: dict[str, Any] = json.loads(_read_in(folder, MANIFEST))
-                manifest["files"][name] = hashlib.sha256(content).hexdigest()
-                text = json.dumps(manifest, separators=(",", ":")).encode()
-                for file, data in ((name, content), (MANIFEST, text)):
-                    _write_in(folder, f"{file}-{unique}", data)
-                    os.rename(f"{file}-{unique}", file, src_dir_fd=folder, dst_dir_fd=folder)
-        except (OSError, ValueError, KeyError):
+                manifest["added"] = {**manifest.get("added", {}), name: checksum}
+                _replace_in(folder, _added_name(name, checksum), content)
+                _replace_in(folder, MANIFEST, json.dumps(manifest, separators=(",", ":")).encode())
+        except (OSError, ValueError, TypeError, AttributeError):
             return False
         self._size_bytes += len(content)
         return True
@@ -225,8 +224,12 @@ def _checked_files(digest: str, folder: int) -> dict[str, bytes] | None:
         manifest: dict[str, Any] = json.loads(_read_in(folder, MANIFEST))
         if manifest["format"] != FORMAT or manifest["digest"] != digest:
             return None
-        checksums: dict[str, str] = manifest["files"]
-        files = {name: _read_in(folder, name) for name in checksums}
+        added: dict[str, str] = manifest.get("added", {})
+        checksums: dict[str, str] = {**manifest["files"], **added}
+        files = {
+            name: _read_in(folder, _added_name(name, checksum) if name in added else name)
+            for name, checksum in checksums.items()
+        }
     except (ValueError, KeyError, TypeError, AttributeError, OSError):
         return None
     for name, content in files.items():
@@ -240,10 +243,17 @@ def _read_in(folder: int, name: str) -> bytes:
         return file.read()
 
 
-def _write_in(folder: int, name: str, content: bytes) -> None:
-    descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
+def _added_name(name: str, checksum: str) -> str:
+    return f"{checksum[:16]}-{name}"
+
+
+def _replace_in(folder: int, name: str, content: bytes) -> None:
+    """Write a file of an open folder; whoever reads it meanwhile sees the old one or the new."""
+    aside = f"{name}-{uuid.uuid4().hex[:8]}"
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=folder)
     with open(descriptor, "wb") as file:
         file.write(content)
+    os.rename(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _write_entry(staging: Path, digest: str, files: Mapping[str, bytes]) -> int:
