@@ -239,3 +239,14 @@ def test_vectors_have_the_lanes_that_a_schedule_says(
     assert {int(each) for each in re.findall(r"vector<(\d+)xf32>", code)} == widths
     expected = wia.reference(kernel, *arrays)
     np.testing.assert_allclose(build(*arrays), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    ["tile s 1, r 2, x 5", "tile c 2, y 4; tile s 1, c 1; thread_tile f 4, x 8", "cache x; pack w"],
+)
+def test_windows_are_folded_in_blocks_of_several_axes(lines: str) -> None:
+    x, w = sample(1, 3, 12, 9), sample(8, 3, 3, 3)
+    kernel = wia.compile(CONV).conv
+    build = kernel.build(x, w, schedule=lines, verify=True)
+    np.testing.assert_allclose(build(x, w), wia.reference(kernel, x, w), atol=1e-4)

@@ -62,6 +62,8 @@ def block_fold(leaf: ComputeOp, axis: str, size: int, loop: ForOp, scope: str = 
     extent = leaf.sizes[leaf.axis_names.index(axis)]
     step = min(size, extent)
     outer = [each for each in loops_around(loop) if axis_of(each) == axis]
+    folded = {name.data for name in leaf.reduce_axes}
+    blocks = [each for each in loops_around(loop) if axis_of(each) in folded]
     before, after = _around(leaf, leaves)
     places: Sequence[_Waiting] = ()
     if extent > step and not any(_WAITING in each.attributes for each in leaves):
@@ -75,7 +77,7 @@ def block_fold(leaf: ComputeOp, axis: str, size: int, loop: ForOp, scope: str = 
     made.body.block.add_op(loop)
     last = (made.trip_count - 1) * step
     if last:
-        _divide(leaf, made, before, after, outer)
+        _divide(leaf, made, before, after, blocks)
     for number, place in enumerate(places):
         _wait(leaf, number, place, made, last)
     _advance(axis, made)
@@ -225,7 +227,7 @@ def _divide(
     made: ForOp,
     before: Sequence[ComputeOp],
     after: Sequence[ComputeOp],
-    outer: Sequence[ForOp],
+    blocks: Sequence[ForOp],
 ) -> None:
     """What begins the sums runs in the first block, what follows them in the last.
 
@@ -234,7 +236,7 @@ def _divide(
     last = (made.trip_count - 1) * made.step.value.data
     for other in (*before, *after):
         if _WAITING in other.attributes:
-            _extend(other, made, outer, last)
+            _extend(other, made, blocks, last)
         elif other in after:
             _guard(other, made, -last, made.extent.value.data)
         elif any(value in leaf.outputs for value in other.outputs):
@@ -302,10 +304,14 @@ def _guard(leaf: ComputeOp, loop: ForOp, shift: int, limit: int) -> None:
     remap_leaf(leaf, None, symbols, ivs, bounds=[(variable + shift, limit)])
 
 
-def _extend(leaf: ComputeOp, made: ForOp, outer: Sequence[ForOp], last: int) -> None:
-    """A copy's condition on the loops over the axis so far, on those and the new one."""
+def _extend(leaf: ComputeOp, made: ForOp, blocks: Sequence[ForOp], last: int) -> None:
+    """A copy's condition on the loops over blocks so far, on those and the new one.
+
+    Some block came before where the sum of their variables is not 0, and some comes after where it
+    is below that of their last ones.
+    """
     ivs = [*leaf.ivs, made.induction_variable]
-    own = {each.induction_variable for each in outer}
+    own = {each.induction_variable for each in blocks}
     pairs: list[tuple[AffineExpr, int]] = []
     for expression, limit in bounds_of(leaf):
         read = atoms(expression)
