@@ -288,6 +288,21 @@ GATHER = """kernel k(input x: tensor<N, f32>, input p: tensor<N, i32>, inout y: 
     for i in 0..N { y[i] = x[p[i]]; } }"""
 
 
+@pytest.mark.parametrize("width", [4096, 5003])
+def test_threads_share_the_columns_of_a_streamed_matrix(
+    width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = normal(1, 100), normal(100, width)
+    build = wia.compile(PRODUCT)["k"].build(a, b)
+    assert "parallel j.0" in build.schedule
+    results = []
+    for count in COUNTS:
+        monkeypatch.setenv("WIA_NUM_THREADS", count)
+        results.append(build(a, b).tobytes())
+    assert len(set(results)) == 1
+    np.testing.assert_allclose(build(a, b), a @ b, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(
     ("text", "dtypes", "lines", "reason"),
     [
