@@ -292,7 +292,7 @@ GATHER = """kernel k(input x: tensor<N, f32>, input p: tensor<N, i32>, inout y: 
 def test_threads_share_the_columns_of_a_streamed_matrix(
     width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    a, b = normal(1, 100), normal(100, width)
+    a, b = normal(1, 200), normal(200, width)
     build = wia.compile(PRODUCT)["k"].build(a, b)
     assert "parallel j.0" in build.schedule
     results = []

@@ -37,7 +37,7 @@ _TILE_OVERHEAD = 40
 """Steps of the fold that filling and writing a tile's sums takes as long as."""
 _DEEPEST_BLOCK = 1024
 """Points of a folded axis in a block: from there on, sums are fetched and put away rarely."""
-_SHARED_BYTES = 1 << 20
+_SHARED_BYTES = 2 << 20
 """From so much of a matrix on threads share it: some 40 µs of one core."""
 _SLAB_BYTES = 8 << 10
 """What a thread reads of each row: 2048 numbers in f32 are 3 % slower than whole rows of 4096, 1024

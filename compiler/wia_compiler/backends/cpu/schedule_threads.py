@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import cast
 
 from xdsl.dialects import arith, func, scf
-from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import IntegerAttr, MemRefType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from wia_compiler.backends.cpu.parallel_loops import only_loop_in
 from wia_compiler.backends.cpu.vector_plan import element_bytes
 from wia_compiler.base.schedule import Directive, directive
 from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.tile_rewrites import (
     IllegalRewrite,
     axis_of,
     leaves_of,
     loops_around,
     loops_of,
+    scope_of,
 )
 from wia_compiler.passes.tile_rewrites.fold_parts import check_parts
 from wia_compiler.passes.tile_rewrites.races import why_not_shared
@@ -32,6 +35,8 @@ WORTH_NS = 40_000
 """Time of one core from which on two are faster, with the hand-over."""
 _VECTORS_PER_NS = 4
 """Vector operations of one core: two a cycle at 2 GHz."""
+_BYTES_PER_NS = 40
+"""What one core reads between its second cache and memory, as most nests find their arrays."""
 _FUNCTION_COST = 12
 """Operations that exp, tanh and their like take."""
 _POINT_COST = 2
@@ -141,12 +146,23 @@ def _time_ns(op: Operation, vector_bytes: int) -> float:
         cost = 1  # a register tile: a product and its sum, of values that are at hand
         if op.kind.data not in ("contract", "window"):
             cost = len(op.inputs) + len(op.outputs) + sum(map(_cost, op.body.block.ops))
-        return math.prod(op.sizes) * cost / lanes / _VECTORS_PER_NS
+        return max(math.prod(op.sizes) * cost / lanes / _VECTORS_PER_NS, _bytes(op) / _BYTES_PER_NS)
     if not op.regions:
         return _cost(op) * _POINT_COST / _VECTORS_PER_NS
     blocks = (block for region in op.regions for block in region.blocks)
     inside = sum(_time_ns(each, vector_bytes) for block in blocks for each in block.ops)
     return inside * _turns(op)
+
+
+def _bytes(leaf: ComputeOp) -> int:
+    """What a leaf reads and writes outside of registers, each element once."""
+    total = 0
+    for value, each in zip((*leaf.inputs, *leaf.outputs), leaf.maps, strict=True):
+        if scope_of(value) != "register":
+            element = cast("MemRefType[Attribute]", value.type).element_type
+            points = math.prod(leaf.sizes[dim] for dim in each.data.used_dims())
+            total += points * size_bytes(element)
+    return total
 
 
 def _cost(op: Operation) -> int:
