@@ -150,7 +150,8 @@ def compile_kernel(
         from wia_compiler.passes.stage_check import StageCheck, inputs_for
 
         inputs = inputs_for(arguments, options.inputs)
-        recorder.check = StageCheck.of(module, kernel, inputs, outputs)
+        sums = flops if _splits_sums(options) else 0
+        recorder.check = StageCheck.of(module, kernel, inputs, outputs, sums)
     _run(recorder, high_passes(arguments, imported.patterns)[2:])
     size_bytes = _compulsory_bytes(module, kernel, arguments, outputs)
     _run(recorder, mid_passes(arguments))
@@ -172,6 +173,12 @@ def compile_kernel(
         )
 
     return Compiled(artifact, read_trace, tuple(arguments), outputs, flops, size_bytes)
+
+
+def _splits_sums(options: CompileOptions) -> bool:
+    """Whether a schedule lets sums that the text writes out be added in another order."""
+    lines = (line for schedule in options.schedules for line in schedule.directives)
+    return any(line.name == "accumulators" for line in lines)
 
 
 def specialized(imported: Imported, kernel: str, arguments: Sequence[ArraySpec]) -> ModuleOp:

@@ -10,6 +10,7 @@ from wia_compiler.base.errors import CompileError, Diagnostic
 from wia_compiler.base.schedule import Directive, Entry, Schedule
 from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.nests.written_tiles import written_tiles
+from wia_compiler.passes.scheduling.hints import all_loops, has_empty_array, loop_name
 from wia_compiler.passes.scheduling.nest import ScheduledNest
 from wia_compiler.passes.scheduling.register import find_directive
 from wia_compiler.passes.tile_rewrites import IllegalRewrite
@@ -87,13 +88,22 @@ def _refuse_points(nest: ScheduledNest, directive: Directive) -> None:
                 )
 
 
+def _vanished(nest: ScheduledNest, directive: Directive) -> set[str]:
+    """Names of a directive that may be axes without points: the kernel has an array of none."""
+    if not has_empty_array(nest):
+        return set()
+    loops = {loop_name(each).partition(".")[0] for each in all_loops(nest)}
+    named = {each.name.partition(".")[0] for each in directive.entries if each.name is not None}
+    return named - {*nest.axes(), *nest.arrays(), *loops}
+
+
 def without_units(nest: ScheduledNest, directive: Directive) -> Directive | None:
     """A directive without what it says of axes that have one point; ``None`` where nothing is left.
 
     One schedule then serves arguments of every size: ``tile i 32, j 32`` is ``tile j 32`` for a
     matrix of one row, and ``reorder i, j`` is nothing.
     """
-    units = set(nest.unit_axes()) - set(nest.arrays())
+    units = set(nest.unit_axes()) - set(nest.arrays()) | _vanished(nest, directive)
     if not units:
         return directive
     entries: list[Entry] = []

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import MemRefType, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation
 
 from wia_compiler.base.schedule import Entry
 from wia_compiler.dialects.loop_hints import (
@@ -90,12 +91,18 @@ class Place:
 
 
 def places_of(nest: ScheduledNest, entry: Entry) -> list[Place]:
-    """What an entry's axis or loop is.
+    """What an entry's axis or loop is: the first of what it may mean (``meanings_of``)."""
+    meanings = meanings_of(nest, entry)
+    return meanings[0] if meanings else []
+
+
+def meanings_of(nest: ScheduledNest, entry: Entry) -> list[list[Place]]:
+    """What an entry's axis or loop may mean, the likeliest first.
 
     ``k.0`` names a loop; the axis of a leaf counts on from the loops around it. A bare ``k`` is the
-    axis as leaves walk it, where that becomes a loop, else the innermost loops of it. There is none
-    where the axis has one point, or the nest computes nothing: sizes come with the call, and a
-    schedule is for all of them.
+    axis as leaves walk it, where that becomes a loop worth a hint, else the innermost loops of it,
+    else the axis of leaves that have few points. There is nothing where the axis has one point, or
+    the nest computes nothing: sizes come with the call, and a schedule is for all of them.
     """
     if entry.name is None:
         listed = ", ".join(dict.fromkeys(loop_name(loop) for loop in all_loops(nest)))
@@ -108,29 +115,44 @@ def places_of(nest: ScheduledNest, entry: Entry) -> list[Place]:
     axis, dot, number = name.partition(".")
     every = all_loops(nest)
     loops = [loop for loop in every if loop_name(loop).partition(".")[0] == axis]
-    named = [loop for loop in loops if loop_name(loop) == name]
-    walked: list[Place] = []
-    for leaf in nest.leaves():
-        around = [loop for loop in loops_around(leaf) if axis_of(loop) == axis]
-        if is_walked(leaf, axis, around) if not dot else number == str(len(around)):
-            walked.append(Place(axis, leaf=leaf))
-    if named and dot:
-        found = [Place(name, loop=loop) for loop in named]
-    elif walked:
-        found = walked
-    elif loops and not dot:
-        found = [Place(loop_name(each), loop=each) for each in loops if not _holds(each, loops)]
-    elif axis in nest.axes() or not (nest.leaves() or every):
-        return []
+    around = {
+        leaf: [each for each in loops_around(leaf) if axis_of(each) == axis]
+        for leaf in nest.leaves()
+    }
+    if dot:
+        named = [loop for loop in loops if loop_name(loop) == name]
+        walked = [leaf for leaf, outer in around.items() if number == str(len(outer))]
+        found = [_of_loops(named), _of_leaves(walked, axis)]
     else:
+        walked = [leaf for leaf, outer in around.items() if is_walked(leaf, axis, outer)]
+        inner = [each for each in loops if not _holds(each, loops)]
+        found = [_of_leaves(walked, axis), _of_loops(inner), _of_leaves(nest.leaves(), axis)]
+    if not any(found) and not loops and axis not in nest.axes() and (every or around):
         nest.loop(entry)  # tells what there is
         raise IllegalRewrite(f"no loop {name!r}", span=entry.span)
-    return [place for place in found if place.trips != 1]
+    return [places for places in found if places]
+
+
+def _of_loops(loops: Sequence[Loop]) -> list[Place]:
+    places = [Place(loop_name(each), loop=each) for each in loops]
+    return [place for place in places if place.trips != 1]
+
+
+def _of_leaves(leaves: Sequence[ComputeOp], axis: str) -> list[Place]:
+    return [Place(axis, leaf=leaf) for leaf in leaves if size_of(leaf, axis) > 1]
 
 
 def all_loops(nest: ScheduledNest) -> list[Loop]:
     """The loops of a nest, those of point code too, outer ones first."""
     return [op for op in nest.function.walk() if isinstance(op, ForOp | scf.ForOp)]
+
+
+def has_empty_array(nest: ScheduledNest) -> bool:
+    """Whether an array of the kernel has no elements, so that some of its loops are not there."""
+    module = nest.function.parent_op()
+    functions = [op for op in module.walk() if isinstance(op, FuncOp)] if module else []
+    arguments = (value for each in functions for value in each.body.blocks[0].args)
+    return any(0 in cast("MemRefType[Attribute]", each.type).get_shape() for each in arguments)
 
 
 def loop_name(loop: Loop) -> str:
@@ -161,13 +183,17 @@ def check_count(place: Place, entry: Entry, count: int, what: str) -> None:
 def find_places(
     nest: ScheduledNest, entry: Entry, why_not: Callable[[Place], str | None], hint: str
 ) -> list[Place]:
-    """The places of an entry where a directive fits; the reason of the first where none does."""
-    places = places_of(nest, entry)
-    reasons = {place: why_not(place) for place in places}
-    fitting = [place for place in places if reasons[place] is None]
-    if places and not fitting:
-        raise IllegalRewrite(reasons[places[0]] or "", hint=hint, span=entry.span)
-    return fitting
+    """The places of an entry where a directive fits; the first reason where it fits nowhere."""
+    reasons: list[str] = []
+    for places in meanings_of(nest, entry):
+        told = {place: why_not(place) for place in places}
+        fitting = [place for place in places if told[place] is None]
+        if fitting:
+            return fitting
+        reasons += [reason for reason in told.values() if reason is not None]
+    if reasons:
+        raise IllegalRewrite(reasons[0], hint=hint, span=entry.span)
+    return []
 
 
 def is_walked(leaf: ComputeOp, axis: str, around: Sequence[ForOp]) -> bool:

@@ -12,6 +12,7 @@ from wia_compiler.passes.scheduling.hints import (
     all_loops,
     check_count,
     find_places,
+    has_empty_array,
     loop_name,
 )
 from wia_compiler.passes.scheduling.nest import ScheduledNest, number_of
@@ -68,8 +69,7 @@ def _innermost_fold(nest: ScheduledNest) -> str | None:
 
 def _may_fold(nest: ScheduledNest) -> bool:
     """Whether the nest would fold something if its axes were longer."""
-    leaves = nest.leaves()
-    return any(leaf.folds for leaf in leaves) or not (leaves or all_loops(nest))
+    return any(leaf.folds for leaf in nest.leaves()) or has_empty_array(nest)
 
 
 def _why_not(place: Place) -> str | None:
