@@ -175,11 +175,10 @@ def block_product(
     if stays and height < 4 * rows and product.matrix_bytes <= caches.l2:
         return None
     many = height >= _MANY_ROWS
-    panels = (
-        max(8 // chunks, 1)
-        if many
-        else max(2 * caches.l2 // (_SHALLOW_BLOCK * columns * element), 1)
-    )
+    panels = max(8 // chunks, 1)
+    if not many:
+        room = caches.l2 // 2 if depth <= _SHALLOW_BLOCK else 2 * caches.l2
+        panels = max(room // (min(depth, _SHALLOW_BLOCK) * columns * element), 1)
     block = min(panels * columns, -(-width // columns) * columns)
     most = _DEEPEST_BLOCK * (NEIGHBOURS if dots else 1)
     deepest = max(min(most, caches.l2 // 2 // (block * element)), 64)
