@@ -75,7 +75,7 @@ def test_an_image_is_copied_once_with_its_padding():
         stage_region(window(nest), 0, find_loop(nest, "n.0"), "packed")
 
     text = same(PADDED, rewrite)
-    assert 'memref<1x3x9x11xf32, "packed">' in text
+    assert 'memref<9x1x3x11xf32, "packed">' in text
     (copied,) = (line for line in text.splitlines() if "tile.compute copy" in line)
     assert "c = 3, y_r = 7, x_s = 9" in copied  # what lies inside the image; the margins are fills
     assert text.count("arith.constant 0.000000e+00 : f32") == 6

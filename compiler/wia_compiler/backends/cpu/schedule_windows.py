@@ -1,13 +1,14 @@
-"""Schedules of convolutions on a CPU: lanes along the filters, sums of neighbouring pixels.
+"""Schedules of convolutions and pools on a CPU: lanes along filters, or along windows.
 
 ::
 
-    schedule conv {                each 32 filters: their weights laid out for vectors, once
-        thread_tile x 8, f 32;       each image: its pixels with their padding, once
-        vectorize f 16;                each row, each 8 pixels of it:
-        reorder f, n, y, x;              8 × 2 vectors of sums in registers
-        pack w at f;                     each c, r, s: 2 vectors of weights times 8 pixels
-        cache x at n;                    the sums are turned: filters are rows of the result
+    schedule conv {                          all weights laid out for vectors, once
+        tile f 64, y 14;                       each image, each 14 rows of the result:
+        thread_tile x 8, f 32;                   their pixels copied with the padding, once
+        vectorize f 16;                          each 32 filters, each row, each 8 pixels of it:
+        reorder f.0, n, y.0, f.1, y.1, x;          8 × 2 vectors of sums in registers
+        pack w at f.0;                             each c, r, s: 2 vectors of weights, 8 pixels
+        cache x at y.0;                            the sums are turned: filters become rows
     }
 
 Pixels are read where they lie, so that a window costs no copy of its elements for each tap; only
@@ -32,8 +33,6 @@ from wia_compiler.passes.schedule import Chosen
 from wia_compiler.passes.scheduling.operands import operand_name
 from wia_compiler.passes.tile_rewrites import axis_of, loops_of
 
-_PACK_COST = 1.8
-"""Time to lay out a weight for vectors, beside that to copy a pixel (Zen 4: 0.17 and 0.09 ns)."""
 _FEWEST_PIXELS = 4
 """Fewer pixels do not pay for laying out the weights that they are multiplied with."""
 
@@ -43,21 +42,30 @@ class Window:
     """The roles of a convolution's axes.
 
     ``filters`` are the results for one pixel; ``rows`` (absent where there is one) and ``columns``
-    walk pixels, ``outer`` images and groups. ``pixels`` and ``weights`` are the operands.
+    walk pixels; ``groups`` have weights of their own, ``images`` share them. ``pixels`` and
+    ``weights`` are the operands.
     """
 
     filters: str
     rows: str | None
     columns: str
-    outer: tuple[str, ...]
+    images: tuple[str, ...]
+    groups: tuple[str, ...]
     pixels: int
     weights: int
 
 
 def choose_window(
-    nest: func.FuncOp, leaf: ComputeOp, vector_bytes: int, vector_registers: int
+    nest: func.FuncOp,
+    leaf: ComputeOp,
+    vector_bytes: int,
+    vector_registers: int,
+    l2: int = 256 << 10,
 ) -> Chosen | None:
-    """The directives for a convolution with enough filters to fill vectors; else ``None``."""
+    """The directives for a convolution with enough filters to fill vectors; else ``None``.
+
+    ``l2`` are the bytes of the second cache.
+    """
     window = _roles(nest, leaf)
     if window is None:
         return None
@@ -71,10 +79,12 @@ def choose_window(
     tile = {window.columns: columns, window.filters: vectors * lanes}
     if window.rows is not None and rows > 1:
         tile = {window.rows: rows, **tile}
+    before, after = _blocks(nest, leaf, window, sizes, rows, l2)
     directives = [
+        *before,
         directive("thread_tile", {axis: size for axis, size in tile.items() if size > 1}),
         directive("vectorize", {window.filters: lanes}),
-        *_copies(nest, leaf, window, sizes, vectors * lanes),
+        *after,
     ]
     numbers = {"filters": vectors * lanes, "pixels": columns * rows, "lanes": lanes}
     reason = "vectors run along the filters: pixels are read where they lie"
@@ -97,8 +107,10 @@ def _roles(nest: func.FuncOp, leaf: ComputeOp) -> Window | None:
         *rest, columns = places
         rows = rest[-1] if rest else None
         inner = {filters[-1], columns, rows}
-        outer = tuple(axis for axis in kept if axis not in inner)
-        return Window(filters[-1], rows, columns, outer, pixels, weights)
+        outer = [axis for axis in kept if axis not in inner]
+        images = tuple(axis for axis in outer if axis not in reads[weights])
+        groups = tuple(axis for axis in outer if axis in reads[weights])
+        return Window(filters[-1], rows, columns, images, groups, pixels, weights)
     return None
 
 
@@ -146,42 +158,41 @@ def _even(extent: int, usual: int, most: int) -> int:
     return min(sizes, key=lambda size: (-(-extent // size) * size, abs(size - usual), -size))
 
 
-def _copies(
-    nest: func.FuncOp,
-    leaf: ComputeOp,
-    window: Window,
-    sizes: dict[str, int],
-    filters: int,
-) -> list[Directive]:
-    """The order of the loops, and where weights and pixels are copied.
+def _blocks(
+    nest: func.FuncOp, leaf: ComputeOp, window: Window, sizes: dict[str, int], step: int, l2: int
+) -> tuple[list[Directive], list[Directive]]:
+    """What stands before and after the register tile: blocks and the order of loops, and copies.
 
-    Weights are laid out once for each block of filters where those stand outside, pixels once for
-    each image where that does: what is copied again costs less decides.
+    All weights are laid out once, in a loop around everything else; the pixels of some rows of the
+    result, as many as a quarter of the second cache holds, once for each image. ``step`` rows of
+    the result are computed at a time.
     """
     pixels, weights = (
         operand_name(nest, leaf, number) for number in (window.pixels, window.weights)
     )
-    images = math.prod(sizes[axis] for axis in window.outer)
-    blocks = -(-sizes[window.filters] // filters)
-    box = _box(leaf, sizes, window)
-    weight_count = sizes[window.filters] * math.prod(
-        size for size, folded in zip(leaf.sizes, leaf.reductions, strict=True) if folded
-    )
-    again = {
-        "filters outside": (blocks - 1) * images * box,
-        "images outside": (images - 1) * weight_count * _PACK_COST,
-    }
-    outer = list(window.outer)
-    inner = [each for each in (window.rows, window.columns) if each is not None]
-    filters_outside = again["filters outside"] <= again["images outside"] or not outer
-    order = [window.filters, *outer] if filters_outside else [*outer, window.filters]
-    place = order[-1] if filters_outside else outer[-1]
-    directives = [directive("reorder", *order, *inner)] if len(order) + len(inner) > 1 else []
-    return [
-        *directives,
-        directive("pack", Entry(weights, at=window.filters)),
+    filters, rows, columns = window.filters, window.rows, window.columns
+    tile = {filters: sizes[filters]}
+    strips = 1
+    if rows is not None:
+        row_bytes = _box(leaf, {**sizes, rows: 1}, window) * element_bytes(leaf)
+        next_bytes = _box(leaf, {**sizes, rows: 2}, window) * element_bytes(leaf) - row_bytes
+        held = max(1, (l2 // 4 - row_bytes) // max(next_bytes, 1) + 1)
+        strips = -(-sizes[rows] // held)
+    inside = [rows, columns] if rows is not None else [columns]
+    order = [*window.groups, f"{filters}.0", *window.images]
+    if rows is not None and strips > 1:
+        tile[rows] = -(-sizes[rows] // (strips * step)) * step
+        order.append(f"{rows}.0")
+        inside = [f"{rows}.1", columns]
+    place = order[-1]
+    order += [f"{filters}.1", *inside]
+    before = [directive("tile", tile)]
+    after = [
+        directive("reorder", *order),
+        directive("pack", Entry(weights, at=f"{filters}.0")),
         directive("cache", Entry(pixels, at=place)),
     ]
+    return before, after
 
 
 def _box(leaf: ComputeOp, sizes: dict[str, int], window: Window) -> int:

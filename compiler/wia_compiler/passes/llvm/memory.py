@@ -156,7 +156,8 @@ def _allocate(writer: Writer, op: memref.AllocOp | memref.AllocaOp) -> None:
             raise LLVMError("no place for an allocation in main memory: pass it as an argument")
         case _:
             name = writer.fresh(op.memref.name_hint)
-            align = alignment or (32 if count * size_bytes(type_.element_type) >= 32 else 8)
+            size = count * size_bytes(type_.element_type)
+            align = alignment or next((each for each in (64, 32) if size >= each), 8)
             writer.allocas.append(f"  {name} = alloca [{count} x {element}], align {align}")
             writer.values[op.memref] = name
 

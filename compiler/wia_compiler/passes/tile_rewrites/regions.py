@@ -41,7 +41,7 @@ class Side:
 def stage_region(
     leaf: ComputeOp, operand: int, loop: ForOp, scope: str
 ) -> tuple[memref.AllocOp, ComputeOp, ComputeOp]:
-    """Copy the box of an array that a leaf reads in one iteration of ``loop``, as it lies there.
+    """Copy the box of an array that a leaf reads in one iteration of ``loop``, row by row.
 
     ::
 
@@ -52,7 +52,9 @@ def stage_region(
                                                           window … x_tile[0, %y0 + r]
 
     Every element is copied once, also where windows overlap (``stage_operand`` would copy it for
-    each window). What lies outside the array is copied as 0. Gives the buffer, the copy, the leaf.
+    each window). What lies outside the array is copied as 0. Rows lie as they do in the array;
+    dimensions along which loops move stand before those that the leaf walks alone, so that what it
+    reads at once fills few pages of memory. Gives the buffer, the copy, the leaf.
     """
     if not 0 <= operand < len(leaf.inputs):
         raise IllegalRewrite(f"the leaf has {len(leaf.inputs)} inputs, not one numbered {operand}")
@@ -61,15 +63,16 @@ def stage_region(
         raise IllegalRewrite(f"{loop.axis.data} is not around the leaf")
     inner = around[around.index(loop) + 1 :]
     sides = _with_names(region_of(leaf, operand, loop))
-    buffer = _allocate(leaf, operand, sides, scope)
-    copy, *margins = _copies(leaf, operand, sides, inner, buffer)
+    order = _order(sides)
+    buffer = _allocate(leaf, operand, [sides[number] for number in order], scope)
+    copy, *margins = _copies(leaf, operand, sides, order, inner, buffer)
     block = loop.body.block
     first = block.first_op
     assert first is not None
     block.insert_ops_before([buffer, *margins, copy], first)
     rank = (len(leaf.axis_names), len(leaf.ivs))
     maps = [each.data for each in leaf.maps]
-    maps[operand] = AffineMap(*rank, tuple(side.index for side in sides))
+    maps[operand] = AffineMap(*rank, tuple(sides[number].index for number in order))
     inputs, padded = list(leaf.inputs), list(leaf.is_padded)
     inputs[operand], padded[operand] = buffer.memref, False
     return buffer, copy, replace_leaf(leaf, inputs=inputs, maps=maps, padded=padded)
@@ -134,6 +137,16 @@ def _with_names(sides: list[Side]) -> list[Side]:
     return made
 
 
+def _order(sides: list[Side]) -> list[int]:
+    """The buffer's dimensions: those that loops walk, those of the leaf alone, that of a row."""
+
+    def moves(side: Side) -> bool:
+        return any(isinstance(atom, AffineSymExpr) for atom in atoms(side.index))
+
+    *others, row = range(len(sides))
+    return [*sorted(others, key=lambda number: not moves(sides[number])), row]
+
+
 def _allocate(leaf: ComputeOp, operand: int, sides: list[Side], scope: str) -> memref.AllocOp:
     source = leaf.inputs[operand]
     element = cast("MemRefType[Attribute]", source.type).element_type
@@ -148,6 +161,7 @@ def _copies(
     leaf: ComputeOp,
     operand: int,
     sides: list[Side],
+    order: list[int],
     inner: list[ForOp],
     buffer: memref.AllocOp,
 ) -> list[ComputeOp]:
@@ -181,11 +195,10 @@ def _copies(
             if part[0] < part[1]:
                 if number == len(sides) - 1:
                     part = _as_line(part, side.size)
-                fills.append(
-                    _leaf_over([*box[:number], part, *box[number + 1 :]], sides, ivs, buffer)
-                )
+                margin = [*box[:number], part, *box[number + 1 :]]
+                fills.append(_leaf_over(margin, sides, order, ivs, buffer))
         box[number] = (first, end)
-    copy = _leaf_over(box, sides, ivs, buffer, leaf.inputs[operand])
+    copy = _leaf_over(box, sides, order, ivs, buffer, leaf.inputs[operand])
     for each in (copy, *fills):
         for op in each.walk():
             op.location = leaf.location
@@ -203,6 +216,7 @@ def _as_line(part: tuple[int, int], size: int) -> tuple[int, int]:
 def _leaf_over(
     box: list[tuple[int, int]],
     sides: list[Side],
+    order: list[int],
     ivs: list[SSAValue],
     buffer: memref.AllocOp,
     source: SSAValue | None = None,
@@ -232,7 +246,7 @@ def _leaf_over(
         outputs=[buffer.memref],
         maps=[
             *([AffineMap(*rank, tuple(read))] if source is not None else []),
-            AffineMap(*rank, tuple(own)),
+            AffineMap(*rank, tuple(own[number] for number in order)),
         ],
         padded=[True] if source is not None else [],
         body=Region(body),
