@@ -7,7 +7,7 @@ ONE_THREAD := env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE OMP_NUM_THREADS=1 \
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup notebook test lint format bench bench-compile bench-peers size tutorials clean
+.PHONY: help setup notebook test lint format bench bench-compile bench-simulator bench-peers size tutorials clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ bench: $(VENV)/.test ## our kernels beside the peers that are installed (BENCH="
 
 bench-compile: $(VENV)/.test ## compile, cache and call latencies beside their goals
 	$(ONE_THREAD) $(BIN)/python bench/bench_compile.py
+
+bench-simulator: $(VENV)/.test ## thread instructions per second of PTX without a GPU
+	$(BIN)/python bench/bench_simulator.py
 
 # One environment a peer, since they want different versions of the same packages.
 bench-peers: $(VENV)/.test ## install the peers that bench compares with, each in .bench/NAME

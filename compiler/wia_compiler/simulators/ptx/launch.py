@@ -24,10 +24,15 @@ _PATIENCE_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class Launch:
-    """What a launch counted: ``totals`` by name, ``lines`` by line of the PTX (from 1)."""
+    """What a launch counted: ``totals`` by name, ``lines`` by line of the PTX (from 1).
+
+    ``simulation_seconds`` is the processor time that running its blocks took on this machine, which
+    says nothing of the time on a GPU.
+    """
 
     totals: Mapping[str, int]
     lines: Mapping[int, LineCounts]
+    simulation_seconds: float = 0.0
 
     @property
     def counters(self) -> Mapping[str, int | float]:
@@ -41,7 +46,9 @@ class Launch:
         for number, row in other.lines.items():
             lines[number] = lines[number] + row if number in lines else row
         return Launch(
-            {name: self.totals.get(name, 0) + other.totals.get(name, 0) for name in names}, lines
+            {name: self.totals.get(name, 0) + other.totals.get(name, 0) for name in names},
+            lines,
+            self.simulation_seconds + other.simulation_seconds,
         )
 
 
@@ -86,6 +93,7 @@ def run(
     return Launch(
         totals_of(launch.blocks, launch.code, counted),
         line_counts(launch.blocks, launch.code, counted),
+        counted.seconds,
     )
 
 

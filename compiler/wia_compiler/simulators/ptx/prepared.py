@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -110,6 +111,7 @@ class Prepared:
         counted = Counted.nothing(len(self.blocks))
         if not self.code:
             return counted
+        started = time.process_time()
         grid, block = launch.grid, launch.block
         total = grid[0] * grid[1] * grid[2]
         warps = -(-block[0] * block[1] * block[2] // WARP)
@@ -136,6 +138,7 @@ class Prepared:
                     scheduler.run(machine, counted.executed)
                 except OutOfPatience:
                     return None
+        counted.seconds = time.process_time() - started
         return counted
 
     def is_compiled(self, launch: LaunchSizes) -> bool:
@@ -176,12 +179,17 @@ class Prepared:
             len(self.code),
         )
         first = self.blocks[0].rank
+        started = time.process_time()
         try:
             finished = launching.run(launch.grid, launch.block, first, launch.budget)
         except Spent as spent:
             fault = spent_budget(self.code[spent.at].instruction, self.module.source)
             raise PtxFault(fault) from None
-        return launching.counted() if finished else None
+        if not finished:
+            return None
+        counted = launching.counted()
+        counted.seconds = time.process_time() - started
+        return counted
 
     def finish(self) -> None:
         """Write device memory back to the arrays."""

@@ -41,10 +41,14 @@ class Executed:
 
 @dataclass
 class Counted:
-    """What a launch counted: executions, and memory traffic by (instruction number, space)."""
+    """What a launch counted: executions, and memory traffic by (instruction number, space).
+
+    ``seconds`` is the processor time that it took.
+    """
 
     executed: Executed
     traffic: dict[tuple[int, str], Traffic] = field(default_factory=dict[tuple[int, str], Traffic])
+    seconds: float = 0.0
 
     @staticmethod
     def nothing(blocks: int) -> Counted:
