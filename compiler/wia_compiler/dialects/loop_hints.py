@@ -76,7 +76,8 @@ class LoopHints:
     independent: bool = False
 
     def __bool__(self) -> bool:
-        return replace(self, independent=False) != LoopHints()
+        counts = (self.unroll, self.unroll_and_jam, self.accumulators, self.pipeline)
+        return counts != (1, 1, 1, 1) or bool(self.prefetch)
 
 
 def hints_of(loop: Operation) -> LoopHints:

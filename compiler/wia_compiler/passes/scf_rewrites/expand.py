@@ -48,6 +48,8 @@ def expand_hints(function: func.FuncOp) -> list[Decision]:
     decision of kind ``expand`` says why.
     """
     decisions: list[Decision] = []
+    if not _hinted(function):
+        return decisions
     while jammed := [loop for loop in _hinted(function) if hints_of(loop).unroll_and_jam > 1]:
         _jam(jammed[0], function, decisions)
     while hinted := _hinted(function):
