@@ -15,7 +15,7 @@ from wia_compiler.passes.options import CompileOptions
 from wia_compiler.runtime import disk_cache
 from wia_compiler.runtime.cache import Cache, key_from_json
 from wia_compiler.runtime.disk_cache import DiskCache
-from wia_compiler.runtime.session import Session
+from wia_compiler.runtime.session import Session, recording
 
 PROGRAM = "kernel add(input A: tensor, input B: tensor, output C: tensor) { C = A + B; }"
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -63,6 +63,16 @@ def test_the_record_is_kept_once_someone_has_looked(folder):
     assert any(path.name.endswith("trace.json") for path in entry_files(folder))
     later = add_in_new_process(compiler).build(A, A)
     assert later.trace == first.trace and compiler.records == [False, True]
+
+
+def test_who_looks_anyway_has_the_record_made_at_once(folder):
+    compiler = FakeCompiler()
+    with recording():
+        add_in_new_process(compiler).build(A, A)
+        with recording(False):
+            add_in_new_process(compiler).build(A[:1], A[:1])
+    add_in_new_process(compiler).build(A.T, A.T)
+    assert compiler.records == [True, False, False]
 
 
 def test_a_record_whose_kernel_is_gone_is_not_kept(folder):

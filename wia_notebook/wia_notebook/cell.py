@@ -15,7 +15,7 @@ from wia_compiler.runtime.argument_text import parse_arguments
 from wia_compiler.runtime.build import Build
 from wia_compiler.runtime.kernel import Kernel
 from wia_compiler.runtime.program import Program, load_program
-from wia_compiler.runtime.session import default_session
+from wia_compiler.runtime.session import default_session, recording
 
 from wia_notebook.errors import coloured_lines
 from wia_notebook.explorer import Explorer
@@ -45,7 +45,7 @@ def run_cell(
     Names that the cell uses and does not set are the user's variables of that name; those of bare
     C++ statements are parameters, which the call passes.
     """
-    with user_errors(shell):
+    with user_errors(shell), recording(not quiet):
         source = cell_source(shell, line, cell, "//" if language == "c++" else "#")
         session = default_session()
         program = load_program(source, session, shell.user_ns, language, is_namespace=True)
@@ -135,7 +135,7 @@ def stages_of(shell: Any, text: str, target: str | None) -> StageTable:
     """The stages of a build, of a kernel, or of a call of one."""
     if not text.strip():
         raise UsageError("%wia_stages: name a kernel, a build or a call: %wia_stages matmul(A, B)")
-    with user_errors(shell):
+    with user_errors(shell), recording():
         tree = _parsed(text, "%wia_stages")
         if isinstance(tree.body[0], ast.Expr) and isinstance(tree.body[0].value, ast.Call):
             found, given = _kernel_call(shell, text)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -91,6 +93,22 @@ class CacheReport:
     def __str__(self) -> str:
         where = {"memory": "from memory", "disk": "from disk", "miss": "compiled"}[self.hit]
         return f"{where} in {self.build_time_ns / 1e6:.1f} ms"
+
+
+_RECORDING: ContextVar[bool] = ContextVar("recording", default=False)
+
+
+@contextlib.contextmanager
+def recording(wanted: bool = True) -> Generator[None]:
+    """Builds inside write their record as they go.
+
+    For those who look at it anyway: a record that is asked for later takes all steps once more.
+    """
+    token = _RECORDING.set(wanted)
+    try:
+        yield
+    finally:
+        _RECORDING.reset(token)
 
 
 @dataclass
@@ -184,7 +202,7 @@ class Session:
         if stored is not None:
             return "disk", stored
         started = time.perf_counter_ns()
-        fresh = compiled(record=options.verify)
+        fresh = compiled(record=options.verify or _RECORDING.get())
         built = BuiltKernel(
             key=key,
             artifact=fresh.artifact,

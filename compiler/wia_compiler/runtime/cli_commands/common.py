@@ -110,13 +110,15 @@ def read_source(file: str) -> Source:
 
 
 def build_kernel(options: argparse.Namespace) -> Build:
-    """The kernel of the options, built for their arguments."""
+    """The kernel of the options, built for their arguments, with its record."""
     from wia_compiler.runtime.argument_text import parse_arguments
     from wia_compiler.runtime.binding import bind
+    from wia_compiler.runtime.session import recording
 
     kernel = read_kernel(options)
     given = parse_arguments(options.args)
-    return kernel.build(*bind(kernel.signature, (), given, scalars_may_be_absent=True))
+    with recording():
+        return kernel.build(*bind(kernel.signature, (), given, scalars_may_be_absent=True))
 
 
 def print_json(data: object) -> None:
