@@ -250,3 +250,11 @@ def test_windows_are_folded_in_blocks_of_several_axes(lines: str) -> None:
     kernel = wia.compile(CONV).conv
     build = kernel.build(x, w, schedule=lines, verify=True)
     np.testing.assert_allclose(build(x, w), wia.reference(kernel, x, w), atol=1e-4)
+
+
+def test_lanes_that_cannot_be_are_told() -> None:
+    text = "kernel k(input A: tensor, input b: tensor, output C: tensor) { C = A % b; }"
+    build = wia.compile(text).k.build(*[wia.spec((40,), "f32")] * 2, schedule="vectorize i 8")
+    (warning,) = [each for each in build.trace.decisions if each.kind == "warning"]
+    assert warning.reason.startswith("vectorize i 8: its points are computed one by one")
+    assert warning.reason in build.schedule

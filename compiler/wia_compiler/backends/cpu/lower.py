@@ -41,6 +41,7 @@ from wia_compiler.backends.cpu.vector_reduce import lower_reduce_to_vectors
 from wia_compiler.backends.cpu.vector_turn import lower_turn
 from wia_compiler.base.record import Decision, Level
 from wia_compiler.dialects import tile
+from wia_compiler.dialects.leaf_hints import noted_lanes
 from wia_compiler.dialects.loop_hints import hints_of, lost_hints, note_hints
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.dialects.tile_points import holds_point_code
@@ -58,6 +59,12 @@ STACK_LIMIT_BYTES = 16 * 1024
 _ALIGNMENT = 64
 _UNROLL = 4
 """Axes of so many points are written out: a fold of few points then has one loop to vectorise."""
+
+
+_NO_VECTORS = (
+    "its points are computed one by one: an array has no element beside the next along the axis, "
+    "or an op of the body has no form for vectors"
+)
 
 
 @dataclass(frozen=True)
@@ -147,23 +154,38 @@ def _lower_loop(op: tile.ForOp) -> None:
 
 
 def _lower_leaves(nest: func.FuncOp, vector_bytes: int, adds_dots: bool) -> list[Decision]:
-    """Lower all leaves of a nest; gives a decision for each hint that found no loop."""
+    """Lower all leaves of a nest; gives a decision for each hint that found no loop or vector."""
     lost: dict[str, None] = {}
+    scalar: dict[str, None] = {}
     for op in list(nest.walk()):
         if isinstance(op, tile.ComputeOp):
-            lost |= dict.fromkeys(_lower_leaf(op, vector_bytes, adds_dots))
+            wanted = noted_lanes(op)
+            written_out, has_vectors = _lower_leaf(op, vector_bytes, adds_dots)
+            lost |= dict.fromkeys(written_out)
+            if wanted is not None and not has_vectors:
+                scalar |= {f"vectorize {wanted[0]} {wanted[1]}": None}
     for op in list(nest.body.block.ops):
         if isinstance(op, PositionsOp):
             op.detach()
             op.erase()
     reason = "no loop is left for it: its points are written out"
-    return [Decision("expand", f"{nest.sym_name.data}: {axis}", False, reason) for axis in lost]
+    name = nest.sym_name.data
+    return [
+        *(Decision("expand", f"{name}: {axis}", False, reason) for axis in lost),
+        *(Decision("warning", name, True, f"{line}: {_NO_VECTORS}") for line in scalar),
+    ]
 
 
-def _lower_leaf(leaf: tile.ComputeOp, vector_bytes: int, adds_dots: bool) -> list[str]:
-    """Vector code where the leaf is a register tile or lies along lanes, else scalar loops."""
+def _lower_leaf(
+    leaf: tile.ComputeOp, vector_bytes: int, adds_dots: bool
+) -> tuple[list[str], bool]:
+    """Vector code where the leaf is a register tile or lies along lanes, else scalar loops.
+
+    Gives the axes whose hints found no loop, and whether there are vectors.
+    """
     leaf = walk_memory_last(guard_leaf(leaf))
     context, builder = LeafContext(leaf), Builder(InsertPoint.before(leaf))
+    has_vectors = True
     plan = plan_vectors(context, vector_bytes)
     dots = plan_dots(context, vector_bytes) if adds_dots else None
     if dots is not None:
@@ -178,10 +200,11 @@ def _lower_leaf(leaf: tile.ComputeOp, vector_bytes: int, adds_dots: bool) -> lis
         lower_turn(turn, builder)
     else:
         lower_leaf_to_loops(context, builder, unroll=_UNROLL)
+        has_vectors = False
     lost = lost_hints(leaf)
     leaf.detach()
     leaf.erase()
-    return lost
+    return lost, has_vectors
 
 
 def _move_large_buffers(function: func.FuncOp) -> list[MemRefType[Attribute]]:
