@@ -24,7 +24,7 @@ from wia_compiler.backends.cpu.schedule_contraction import (
 )
 from wia_compiler.backends.cpu.schedule_maps import choose_map
 from wia_compiler.backends.cpu.schedule_rows import choose_rows
-from wia_compiler.backends.cpu.schedule_text import choose_text_tiles, walks_tiles
+from wia_compiler.backends.cpu.schedule_text import choose_text_tiles, jam_rows, walks_tiles
 from wia_compiler.backends.cpu.schedule_threads import column_parts, parallel_axis
 from wia_compiler.backends.cpu.schedule_windows import choose_window
 from wia_compiler.backends.cpu.vector_plan import element_bytes, runs_along_lanes
@@ -71,6 +71,9 @@ class SchedulePass:
     def choose(self, nest: func.FuncOp) -> Chosen:
         """The directives that suit a nest, which stays as it is."""
         chosen = self._choose(nest)
+        jammed = None if chosen.directives or holds_point_code(nest) else jam_rows(nest)
+        if jammed is not None:
+            return jammed
         if chosen.directives or chosen.reason:
             return chosen
         return Chosen(reason="the innermost loop is left to LLVM's vectoriser")

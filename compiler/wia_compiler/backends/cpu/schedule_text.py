@@ -1,4 +1,4 @@
-"""Nests whose loops over tiles stand in the text: register tiles within these."""
+"""What suits nests from loops over elements alone: tiles and sums that stand in the text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,42 @@ from wia_compiler.backends.cpu.vector_plan import element_bytes, runs_along_lane
 from wia_compiler.base.schedule import directive
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.schedule import Chosen
-from wia_compiler.passes.tile_rewrites import leaves_of, loops_of
+from wia_compiler.passes.tile_rewrites import axis_of, leaves_of, loops_of
+
+_JAMMED_ROWS = 4
+"""Rows whose sums run side by side: an addition takes four cycles, and four rows are in flight."""
+_ROWS = 32
+"""Rows of one block, which one thread takes."""
+_SHORTEST_ROW = 16
+"""Elements of a row below which one row after the other costs no more."""
+
+
+def jam_rows(nest: func.FuncOp) -> Chosen | None:
+    """Sums of several rows side by side, where each row is added up in order.
+
+    ::
+
+        for i … { reduce [j = 512] s[i] += x[i, j] }   →   unroll_and_jam i 4
+
+    Each sum waits for its last addition; those of four rows do not wait for each other.
+    """
+    loops = loops_of(nest)
+    folds = [leaf for leaf in leaves_of(nest) if leaf.folds]
+    if not loops or not any(leaf.is_ordered for leaf in folds):
+        return None
+    pairs = [
+        (size, folded)
+        for leaf in folds
+        for size, folded in zip(leaf.sizes, leaf.reductions, strict=True)
+    ]
+    longest = max((size for size, folded in pairs if folded), default=1)
+    if loops[-1].trip_count < 2 * _JAMMED_ROWS or longest < _SHORTEST_ROW:
+        return None
+    axis, rows = axis_of(loops[-1]), loops[-1].trip_count
+    # Threads share a loop as it is: what runs side by side is a loop of its own inside.
+    blocks = [directive("tile", {axis: _ROWS})] if rows >= 2 * _ROWS else []
+    reason = "sums of several rows, each in the order of the text, run side by side"
+    return Chosen((*blocks, directive("unroll_and_jam", {axis: _JAMMED_ROWS})), reason)
 
 
 def walks_tiles(nest: func.FuncOp) -> bool:
