@@ -118,6 +118,8 @@ NEVER_POSITIVE = "wia.never_positive"
 _SCALE = {bits: f"llvm.x86.avx512.mask.scalef.ps.{bits}" for bits in (128, 256, 512)}
 """AVX-512's multiplication by powers of two, by the bits of a vector; ``pd`` for f64."""
 _ROUNDING_OF_THE_THREAD = 4
+_PERMUTE = "llvm.x86.avx512.permvar.sf.512"
+"""Lanes of a vector by an index for each."""
 
 
 def _is_never_negative(value: SSAValue) -> bool:
@@ -342,6 +344,18 @@ class Number:
             operands.append(self.at.constant(_ROUNDING_OF_THE_THREAD, IntegerType(32)).value)
         suffix = name.replace("ps", "ps" if self.is_f32 else "pd")
         return self._op(llvm.CallIntrinsicOp(suffix, operands, [self.type]))
+
+    def chosen_from(self, table: Sequence[float]) -> Number | None:
+        """An element of a table of 16 f32, by the low 4 bits of these integers.
+
+        ``None`` where that is not one instruction, which takes the table from a register.
+        """
+        type_ = self.like(f32)
+        if not self.at.scales_vectors or _bits_of(type_) != 512 or len(table) != 16:
+            return None
+        values = DenseIntOrFPElementsAttr.from_list(cast("VectorType[Any]", type_), list(table))
+        held = self.at.insert(arith.ConstantOp(values, cast("VectorType[Any]", type_)))
+        return self._op(llvm.CallIntrinsicOp(_PERMUTE, [held, self.value], [type_]))
 
     def polynomial(self, coefficients: Sequence[float]) -> Number:
         """``c0 + c1 x + c2 x^2 + …`` by Horner's rule with fused multiply-adds."""

@@ -37,6 +37,7 @@ _CPU = (
 )
 _X86 = (
     *_CPU,
+    r"llvm\.x86\.avx512\.permvar\.sf\.512",
     r"llvm\.x86\.avx512\.mask\.scalef\.p[sd]\.(128|256|512)",
     r"llvm\.x86\.avx512\.vpdpbusd\.(128|256|512)",
 )
