@@ -9,7 +9,7 @@ from typing import cast
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import IntegerType, MemRefType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSymExpr
 
 from wia_compiler.backends.cpu.lane_plan import flat_place
 from wia_compiler.backends.cpu.vector_plan import Condition
@@ -74,6 +74,32 @@ def flat_view(emitter: IndexEmitter, value: SSAValue) -> SSAValue:
     view = emitter.emit(memref.ReinterpretCastOp.from_dynamic(value, [0], [size], [1], flat))
     view.name_hint = value.name_hint
     return view
+
+
+def emit_form(
+    emitter: IndexEmitter, form: LinearForm, dims: Sequence[SSAValue], ivs: Sequence[SSAValue]
+) -> SSAValue:
+    """The value of a linear form; all that is known here becomes one number, added last.
+
+    Places beside one another are then the same value and a number, which addresses hold.
+    """
+    total, number = None, form.constant
+    for atom, factor in form.terms.items():
+        match atom:
+            case AffineDimExpr():
+                value = dims[atom.position]
+            case AffineSymExpr():
+                value = ivs[atom.position]
+            case _:
+                value = emitter.affine(atom, dims, ivs)
+        known = emitter.constant_of(value)
+        if known is not None:
+            number += known * factor
+            continue
+        term = emitter.scale(value, factor)
+        total = term if total is None else emitter.add(total, term)
+    own = emitter.constant(number)
+    return own if total is None else emitter.add(total, own)
 
 
 def _is_plain(value: SSAValue) -> bool:

@@ -17,19 +17,19 @@ from xdsl.dialects.builtin import MemRefType, VectorType, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from wia_compiler.backends.cpu.flat import flat_view
+from wia_compiler.backends.cpu.flat import emit_form, flat_view
 from wia_compiler.backends.cpu.turn_plan import TurnAxis, TurnPlan, condition_step
 from wia_compiler.backends.cpu.turn_square import shuffle, turn_square
 from wia_compiler.backends.cpu.vector_body import emit_vector_body
 from wia_compiler.backends.cpu.vector_plan import Condition
 from wia_compiler.dialects.shared_attributes import vector_type
-from wia_compiler.passes.affine import linear_form
+from wia_compiler.passes.affine import LinearForm, linear_form
 from wia_compiler.passes.emit_index import INDEX, IndexEmitter
 from wia_compiler.passes.lane_ops import splat
 
 _WRITTEN_OUT = 1
-"""So many blocks of points stand without a loop. A block is some hundred instructions: written twice
-it runs as fast as in a loop, and takes twice as long to compile.
+"""So many blocks of points stand without a loop. A block is some hundred instructions: written
+twice it runs as fast as in a loop, and takes twice as long to compile.
 """
 
 Places = dict[int, SSAValue]
@@ -170,12 +170,15 @@ class _Version:
 
     def _place(self, emitter: IndexEmitter, operand: int, at: Places) -> SSAValue:
         """Where an operand's element lies, in elements from its first."""
-        return self._value(emitter, self.plan.places[operand].expression(), at)
+        return self._form(emitter, self.plan.places[operand], at)
 
     def _value(self, emitter: IndexEmitter, expression: AffineExpr, at: Places) -> SSAValue:
+        return self._form(emitter, linear_form(expression), at)
+
+    def _form(self, emitter: IndexEmitter, form: LinearForm, at: Places) -> SSAValue:
         zero = emitter.constant(0)
         dims = [at.get(number, zero) for number in range(len(self.plan.leaf.sizes))]
-        return emitter.affine(expression, dims, self.plan.context.ivs)
+        return emit_form(emitter, form, dims, self.plan.context.ivs)
 
     def _load(
         self,
