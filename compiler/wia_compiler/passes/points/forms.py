@@ -8,7 +8,7 @@ is not taken for a sum.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, i64
@@ -68,7 +68,8 @@ class PointForms:
         return self._bounds[facts]
 
     def _unknown(self, value: SSAValue) -> Form:
-        bits = value.type.width.data if isinstance(value.type, IntegerType) else 64
+        is_integer = value.type.name == IntegerType.name
+        bits = cast("IntegerType", value.type).width.data if is_integer else 64
         low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
         return self._make.make(value.name_hint or "?", low, high)
 

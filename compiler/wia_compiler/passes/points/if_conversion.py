@@ -188,7 +188,7 @@ def _neutral_of(fold: object, held: SSAValue) -> Any:
     if same or subtracts:
         return None
     if type(fold) in _NEUTRAL:
-        return FloatAttr(_NEUTRAL[type(fold)], held.type)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
+        return FloatAttr(_NEUTRAL[type(fold)], cast("Any", held.type))
     if type(fold) in _NEUTRAL_WHOLE:
-        return IntegerAttr(_NEUTRAL_WHOLE[type(fold)], held.type)  # pyright: ignore[reportArgumentType, reportUnknownVariableType]
+        return IntegerAttr(_NEUTRAL_WHOLE[type(fold)], cast("Any", held.type))
     return None

@@ -306,7 +306,9 @@ class _Raiser:
         inside = self._enter_chain(chain, scope, folded)
         maker = self._maker(inside, inside.axes, segment.known)
         reduced = {axis.atom for axis in inside.axes if axis.folded}
-        folds = memory_folds(segment, reduced, self.forms) if folded and outer is None else {}
+        folds: Mapping[memref.StoreOp, Fold] = {}
+        if folded and outer is None:
+            folds = memory_folds(segment, reduced, self.forms)
         check_reads(segment, folds, bool(folded), self.forms)
         if folded and not folds and outer is None:
             raise NotRaised(f"loop {axis_name(chain[0])} runs in order, and folds nothing")
