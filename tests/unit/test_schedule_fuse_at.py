@@ -34,6 +34,15 @@ kernel k(input A: tensor, input B: tensor, output C: tensor) {
 """
 
 
+BLUR = """
+kernel blur(input A: tensor<20, 30, f32>, output C: tensor<18, 28, f32>) {
+    let x: tensor<20, 28, f32> = 0;
+    for i in 0..20 { for j in 0..28 { x[i, j] = A[i, j] + A[i, j + 1] + A[i, j + 2]; } }
+    for i in 0..18 { for j in 0..28 { C[i, j] = x[i, j] + x[i + 1, j] + x[i + 2, j]; } }
+}
+"""
+
+
 def sample(*shape: int, dtype: str = "f4") -> Array:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(dtype)
 
@@ -69,6 +78,26 @@ def test_an_array_between_two_nests_is_computed_where_it_is_read(
     np.testing.assert_allclose(build(*arrays), wia.reference(kernel, *arrays), atol=1e-4)
     again = kernel.build(*arrays, schedule=build.schedule)
     assert again.stage("schedule").text == text_of_nests
+
+
+@pytest.mark.parametrize(
+    ("lines", "tile"),
+    [
+        ("fuse_at x i", "3x28"),
+        ("tile i 4, j 8; fuse_at x j.0; vectorize x_j 8", "6x8"),
+        ("tile i 6; fuse_at x i.0; parallel i", "8x28"),
+    ],
+)
+def test_rows_that_loops_over_elements_share_are_computed_in_the_tile(
+    lines: str, tile: str
+) -> None:
+    image = sample(20, 30)
+    kernel = wia.compile(BLUR).blur
+    build = kernel.build(image, schedule=f"schedule blur.blur_nest_1 {{ {lines} }}", verify=True)
+    text = build.stage("schedule").text
+    assert f"%x_tile = memref.alloc() : memref<{tile}xf32" in text
+    assert "blur_fill" not in text  # every element was written: its zeros were for nothing
+    assert np.array_equal(build(image), kernel(image))
 
 
 @pytest.mark.parametrize("lines", ["fuse_at y f", "reorder y, f, x; fuse_at y y"])

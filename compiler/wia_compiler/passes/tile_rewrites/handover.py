@@ -8,20 +8,36 @@ from typing import cast
 from xdsl.dialects import memref
 from xdsl.dialects.builtin import FunctionType, MemRefType, ModuleOp
 from xdsl.dialects.func import CallOp, FuncOp, ReturnOp
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
+from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSymExpr
 
+from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.dialects.tile_points import holds_point_code
-from wia_compiler.passes.tile_rewrites.nest import IllegalRewrite, leaves_of
+from wia_compiler.passes.affine import linear_form
+from wia_compiler.passes.tile_rewrites.nest import (
+    IllegalRewrite,
+    axis_of,
+    leaves_of,
+    loops_around,
+)
+
+NEST = "wia.nest"
+"""Attribute of a function that holds one nest."""
 
 
 @dataclass(frozen=True)
 class Handover:
-    """The host's calls of the nest that computes an array and of the one that reads it."""
+    """The host's calls of the nest that computes an array and of the one that reads it.
+
+    ``fills`` are calls before that fill the array, all of which the producer then writes, with
+    the views of it that they take.
+    """
 
     producer: FuncOp
     call: CallOp
     reading: CallOp
     array: SSAValue
+    fills: tuple[Operation, ...] = ()
 
     @property
     def written(self) -> int:
@@ -50,16 +66,100 @@ def handover_of(consumer: FuncOp, parameter: SSAValue, name: str) -> Handover:
         raise IllegalRewrite(f"{name} is an argument or a result of the kernel, or a view of one")
     users = {use.operation for use in array.uses}
     writers = [op for op in users if isinstance(op, CallOp) and array in _written(op, nests)]
-    if len(writers) != 1 or users != {writers[0], reading}:
-        raise IllegalRewrite(f"{name} is written or read elsewhere in the kernel too")
-    (call,) = writers
+    block = reading.parent
+    assert block is not None
+    in_order = [op for op in block.ops if op in writers]
+    if not in_order:
+        raise IllegalRewrite(f"{name} is computed on another branch of the kernel")
+    call = cast(CallOp, in_order[-1])
     producer = nests[call.callee.string_value()]
+    fills = _fills(users - {call, reading}, call, nests)
+    if fills is None or (fills and not _writes_all(producer, call, array)):
+        raise IllegalRewrite(f"{name} is written or read elsewhere in the kernel too")
     if holds_point_code(producer):
         raise IllegalRewrite(f"{name} is computed by loops over elements, not by leaves")
     if _written(call, nests) != {array}:
         raise IllegalRewrite(f"{producer.sym_name.data} computes more than {name}")
     _check_unchanged(call, reading, nests, name)
-    return Handover(producer, call, reading, array)
+    return Handover(producer, call, reading, array, fills)
+
+
+def _fills(
+    users: set[Operation], call: CallOp, nests: dict[str, FuncOp]
+) -> tuple[Operation, ...] | None:
+    """The calls before another that only write to an array, and their views of it."""
+    found: list[Operation] = []
+    pending = list(users)
+    while pending:
+        op = pending.pop()
+        if isinstance(op, memref.ReinterpretCastOp):
+            pending += [use.operation for use in op.result.uses]
+        elif (
+            not isinstance(op, CallOp)
+            or len(op.operands) != 1
+            or not _is_before(op, call)
+            or len(_written(op, nests)) != 1
+            or _reads(nests[op.callee.string_value()])
+        ):
+            return None
+        found.append(op)
+    return tuple(sorted(found, key=lambda op: isinstance(op, memref.ReinterpretCastOp)))
+
+
+def _is_before(op: Operation, other: Operation) -> bool:
+    return op.parent is other.parent and op.is_before_in_block(other)
+
+
+def _reads(nest: FuncOp) -> bool:
+    """Whether a nest reads any memory but its own."""
+    arguments = set(nest.body.block.args)
+    loads = (op.memref for op in nest.walk() if isinstance(op, memref.LoadOp))
+    inputs = (value for leaf in leaves_of(nest) for value in leaf.inputs)
+    return holds_point_code(nest) or any(value in arguments for value in (*loads, *inputs))
+
+
+def _writes_all(producer: FuncOp, call: CallOp, array: SSAValue) -> bool:
+    """Whether one leaf writes every element of the array, wherever it runs."""
+    output = producer.body.block.args[list(call.operands).index(array)]
+    leaves = [leaf for leaf in leaves_of(producer) if output in leaf.outputs]
+    if len(leaves) != 1 or leaves[0].folds or leaves[0].limit_values:
+        return False
+    (leaf,) = leaves
+    shape = cast("MemRefType[Attribute]", output.type).get_shape()
+    index = leaf.output_maps[list(leaf.outputs).index(output)]
+    covered: set[str] = set()
+    for result, size in zip(index.results, shape, strict=True):
+        axis = walked_axis(leaf, result)
+        if axis is None:
+            if size != 1:
+                return False
+            continue
+        around = [loop for loop in loops_around(leaf) if axis_of(loop) == axis]
+        extent = (
+            around[0].extent.value.data
+            if around
+            else dict(zip(leaf.axis_names, leaf.sizes, strict=True))[axis]
+        )
+        if axis in covered or extent != size:
+            return False
+        covered.add(axis)
+    return True
+
+
+def walked_axis(leaf: ComputeOp, result: AffineExpr) -> str | None:
+    """The axis that an index is: the sum of its loops' variables and its points, from 0."""
+    form = linear_form(result)
+    names: set[str] = set()
+    for atom, factor in form.terms.items():
+        if factor != 1 or not isinstance(atom, AffineDimExpr | AffineSymExpr):
+            return None
+        if isinstance(atom, AffineDimExpr):
+            names.add(leaf.axis_names[atom.position])
+        else:
+            owner = leaf.ivs[atom.position].owner
+            loop = owner.parent_op() if isinstance(owner, Block) else None
+            names.add(axis_of(loop) if isinstance(loop, ForOp) else "")
+    return names.pop() if len(names) == 1 and not form.constant else None
 
 
 def _check_unchanged(call: CallOp, reading: CallOp, nests: dict[str, FuncOp], name: str) -> None:
@@ -134,14 +234,19 @@ def take_over(
     host = handed.reading.parent
     assert host is not None
     host.insert_op_before(call, handed.reading)
-    for op in (handed.reading, handed.call, handed.array.owner):
+    for op in (handed.reading, handed.call, *handed.fills, handed.array.owner):
         assert isinstance(op, Operation)
         op.detach()
         op.erase()
-    module = handed.producer.parent_op()
-    assert module is not None
-    name = handed.producer.sym_name.data
-    if not any(isinstance(op, CallOp) and op.callee.string_value() == name for op in module.walk()):
-        handed.producer.detach()
-        handed.producer.erase()
+    module = consumer.parent_op()
+    assert isinstance(module, ModuleOp)
+    called = {op.callee.string_value() for op in module.walk() if isinstance(op, CallOp)}
+    for nest in list(module.ops):
+        if (
+            isinstance(nest, FuncOp)
+            and NEST in nest.attributes
+            and nest.sym_name.data not in called
+        ):
+            nest.detach()
+            nest.erase()
     return made

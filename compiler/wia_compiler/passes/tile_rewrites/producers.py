@@ -13,10 +13,10 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
 
 from wia_compiler.dialects.tile import ComputeOp, ForOp, YieldOp, hint_of
-from wia_compiler.passes.affine import linear_form
+from wia_compiler.passes.affine import linear_form, simplify
 from wia_compiler.passes.emit_index import range_of_value
 from wia_compiler.passes.emit_leaf import zero_of
-from wia_compiler.passes.tile_rewrites.handover import Handover, handover_of, take_over
+from wia_compiler.passes.tile_rewrites.handover import Handover, handover_of, take_over, walked_axis
 from wia_compiler.passes.tile_rewrites.nest import (
     IllegalRewrite,
     axis_of,
@@ -113,8 +113,9 @@ def compute_at(
     buffer = memref.AllocOp([], [], type_)
     buffer.memref.name_hint = f"{name}_tile"
     buffer.location = readers[0][0].location
-    for leaf, number in readers:
-        _read_tile(leaf, number, loop, buffer.memref)
+    for leaf in dict.fromkeys(leaf for leaf, _ in readers):
+        numbers = [number for each, number in readers if each is leaf]
+        _read_tile(leaf, numbers, loop, box, name, buffer.memref)
     made = take_over(handed, consumer, parameter, buffer.memref)
     first = loop.body.block.first_op
     assert first is not None
@@ -129,17 +130,23 @@ def compute_at(
 def _box_of(
     readers: Sequence[tuple[ComputeOp, int]], loop: ForOp, name: str, shape: tuple[int, ...]
 ) -> _Box:
-    boxes: set[_Box] = set()
-    for leaf, number in readers:
-        sides = region_of(leaf, number, loop)
-        starts = tuple(_Start.of(leaf, side, name) for side in sides)
-        boxes.add(_Box(starts, tuple(side.size for side in sides), shape))
-    if len(boxes) != 1:
-        raise IllegalRewrite(
-            f"leaves inside of {loop.axis.data} read several parts of {name}",
-            hint="choose a loop further out",
-        )
-    return boxes.pop()
+    """The smallest box that holds all that is read in one iteration of a loop."""
+    regions = [(leaf, region_of(leaf, number, loop)) for leaf, number in readers]
+    starts: list[_Start] = []
+    sizes: list[int] = []
+    for dimension in range(len(shape)):
+        sides = [sides[dimension] for _, sides in regions]
+        each = [_Start.of(leaf, sides[dimension], name) for leaf, sides in regions]
+        if len({start.terms for start in each}) != 1:
+            raise IllegalRewrite(
+                f"leaves inside of {loop.axis.data} read different parts of {name}",
+                hint="choose a loop further out",
+            )
+        first = min(start.constant for start in each)
+        ends = (start.constant + side.size for start, side in zip(each, sides, strict=True))
+        starts.append(_Start(each[0].terms, first))
+        sizes.append(max(ends) - first)
+    return _Box(tuple(starts), tuple(sizes), shape)
 
 
 def _producer_axes(handed: Handover, box: _Box, name: str) -> list[str | None]:
@@ -151,7 +158,7 @@ def _producer_axes(handed: Handover, box: _Box, name: str) -> list[str | None]:
     (leaf,) = writers
     found: list[str | None] = []
     for dimension, result in enumerate(leaf.output_maps[list(leaf.outputs).index(output)].results):
-        axis = _walked(leaf, result)
+        axis = walked_axis(leaf, result)
         if axis is None and not box.is_whole(dimension):
             raise IllegalRewrite(f"{name} is not written along its axes in order")
         if axis is not None and not box.is_whole(dimension):
@@ -168,29 +175,25 @@ def _producer_axes(handed: Handover, box: _Box, name: str) -> list[str | None]:
     return found
 
 
-def _walked(leaf: ComputeOp, result: AffineExpr) -> str | None:
-    """The axis that an index is: the sum of its loops' variables and its points, from 0."""
-    form = linear_form(result)
-    names: set[str] = set()
-    for atom, factor in form.terms.items():
-        if factor != 1 or not isinstance(atom, AffineDimExpr | AffineSymExpr):
-            return None
-        if isinstance(atom, AffineDimExpr):
-            names.add(leaf.axis_names[atom.position])
-        else:
-            owner = leaf.ivs[atom.position].owner
-            loop = owner.parent_op() if isinstance(owner, Block) else None
-            names.add(axis_of(loop) if isinstance(loop, ForOp) else "")
-    return names.pop() if len(names) == 1 and not form.constant else None
-
-
-def _read_tile(leaf: ComputeOp, number: int, loop: ForOp, buffer: SSAValue) -> None:
-    sides = region_of(leaf, number, loop)
+def _read_tile(
+    leaf: ComputeOp,
+    numbers: Sequence[int],
+    loop: ForOp,
+    box: _Box,
+    name: str,
+    buffer: SSAValue,
+) -> None:
+    """Let a leaf read the tile in the place of the array."""
     maps = [each.data for each in leaf.maps]
-    rank = (len(leaf.axis_names), len(leaf.ivs))
-    maps[number] = AffineMap(*rank, tuple(side.index for side in sides))
     inputs, padded = list(leaf.inputs), list(leaf.is_padded)
-    inputs[number], padded[number] = buffer, False
+    rank = (len(leaf.axis_names), len(leaf.ivs))
+    for number in numbers:
+        index = (
+            simplify(side.index + (_Start.of(leaf, side, name).constant - start.constant))
+            for side, start in zip(region_of(leaf, number, loop), box.starts, strict=True)
+        )
+        maps[number] = AffineMap(*rank, tuple(index))
+        inputs[number], padded[number] = buffer, False
     replace_leaf(leaf, inputs=inputs, maps=maps, padded=padded)
 
 
