@@ -17,6 +17,7 @@ _WORDS = {
     "pattern": "rewritten",
     "rewrite": "applied",
     "share": "shared",
+    "expand": "written out",
 }
 _OF = {"registers": "register_capacity", "ratio": "threshold"}
 """A number and the limit it is held against share a column."""

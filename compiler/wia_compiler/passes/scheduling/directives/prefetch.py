@@ -15,7 +15,14 @@ from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.affine import atoms
 from wia_compiler.passes.emit_index import constant_of
 from wia_compiler.passes.llvm.types import num_elements
-from wia_compiler.passes.scheduling.hints import Place, all_loops, is_walked, loop_name, places_of
+from wia_compiler.passes.scheduling.hints import (
+    SHORTEST_FOLD,
+    Place,
+    all_loops,
+    is_walked,
+    loop_name,
+    places_of,
+)
 from wia_compiler.passes.scheduling.nest import ScheduledNest, number_of
 from wia_compiler.passes.tile_rewrites import IllegalRewrite, axis_of, loops_around
 
@@ -79,23 +86,26 @@ def _places(nest: ScheduledNest, entry: Entry, array: SSAValue) -> list[Place]:
 
 
 def _along_leaf(leaf: ComputeOp, array: SSAValue) -> Place | None:
-    """The last axis of a leaf along which it walks an array, else the innermost such loop."""
+    """The last axis of a leaf along which it walks an array, else the innermost such loop.
+
+    Axes of few points (a window) are written out: they are meant where nothing else moves.
+    """
     operands = [*leaf.inputs, *leaf.outputs]
     each = leaf.maps.data[operands.index(array)].data
     read = {atom for result in each.results for atom in atoms(result)}
     order = [n for n, fold in enumerate(leaf.reductions) if not fold]
     order += [n for n, fold in enumerate(leaf.reductions) if fold]
     around = loops_around(leaf)
+    walked: list[Place] = []
     for number in reversed(order):
         axis = leaf.axis_names[number]
         own = [loop for loop in around if axis_of(loop) == axis]
         if AffineDimExpr(number) in read and is_walked(leaf, axis, own):
-            return Place(axis, leaf=leaf)
+            walked.append(Place(axis, leaf=leaf))
     moving = {leaf.ivs[atom.position] for atom in read if isinstance(atom, AffineSymExpr)}
-    for loop in reversed(around):
-        if loop.induction_variable in moving:
-            return Place(loop.axis.data, loop=loop)
-    return None
+    loops = [loop for loop in reversed(around) if loop.induction_variable in moving]
+    long = [place for place in walked if (place.trips or 0) >= SHORTEST_FOLD]
+    return next(iter([*long, *(Place(each.axis.data, loop=each) for each in loops), *walked]), None)
 
 
 def _walking(op: Operation) -> ForOp | scf.ForOp | None:
