@@ -38,7 +38,9 @@ def run_on_aarch64(
     artifact: Artifact, inputs: Sequence[NDArray[Any]], outputs: Sequence[NDArray[Any]]
 ) -> None:
     """Call an artifact's entry on arrays; outputs are written in place."""
-    machine = unicorn.Uc(unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM)
+    machine: Any = unicorn.Uc(  # pyright: ignore[reportPrivateImportUsage]
+        unicorn.UC_ARCH_ARM64, unicorn.UC_MODE_ARM
+    )
     machine.ctl_set_cpu_model(registers.UC_CPU_ARM64_MAX)
     machine.reg_write(registers.UC_ARM64_REG_CPACR_EL1, 3 << 20)  # floating point is allowed
     for start in (_CODE, _OUTSIDE, _SCRATCH, _STACK):
