@@ -31,6 +31,7 @@ from wia_compiler.backends.cpu.parallel_loops import (
     shared_loops,
 )
 from wia_compiler.backends.cpu.row_facts import note_row_facts
+from wia_compiler.backends.cpu.slide_plan import plan_slide
 from wia_compiler.backends.cpu.turn_plan import plan_turn
 from wia_compiler.backends.cpu.vector_dots import lower_dots, plan_dots
 from wia_compiler.backends.cpu.vector_interleave import lower_interleave, plan_interleave
@@ -38,6 +39,7 @@ from wia_compiler.backends.cpu.vector_leaf import lower_leaf_to_vectors
 from wia_compiler.backends.cpu.vector_map import lower_map_to_vectors
 from wia_compiler.backends.cpu.vector_plan import plan_vectors
 from wia_compiler.backends.cpu.vector_reduce import lower_reduce_to_vectors
+from wia_compiler.backends.cpu.vector_slide import lower_slide
 from wia_compiler.backends.cpu.vector_turn import lower_turn
 from wia_compiler.base.record import Decision, Level
 from wia_compiler.dialects import tile
@@ -45,6 +47,7 @@ from wia_compiler.dialects.leaf_hints import noted_lanes
 from wia_compiler.dialects.loop_hints import hints_of, lost_hints, note_hints
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.dialects.tile_points import holds_point_code
+from wia_compiler.dialects.walk import walk
 from wia_compiler.passes.emit_leaf import LeafContext
 from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.framework import PassContext
@@ -157,7 +160,7 @@ def _lower_leaves(nest: func.FuncOp, vector_bytes: int, adds_dots: bool) -> list
     """Lower all leaves of a nest; gives a decision for each hint that found no loop or vector."""
     lost: dict[str, None] = {}
     scalar: dict[str, None] = {}
-    for op in list(nest.walk()):
+    for op in list(walk(nest)):
         if isinstance(op, tile.ComputeOp):
             wanted = noted_lanes(op)
             written_out, has_vectors = _lower_leaf(op, vector_bytes, adds_dots)
@@ -186,9 +189,12 @@ def _lower_leaf(
     leaf = walk_memory_last(guard_leaf(leaf))
     context, builder = LeafContext(leaf), Builder(InsertPoint.before(leaf))
     has_vectors = True
-    plan = plan_vectors(context, vector_bytes)
+    slide = plan_slide(context, vector_bytes)
+    plan = plan_vectors(context, vector_bytes) if slide is None else None
     dots = plan_dots(context, vector_bytes) if adds_dots else None
-    if dots is not None:
+    if slide is not None:
+        lower_slide(slide, builder)
+    elif dots is not None:
         lower_dots(dots, builder)
     elif adds_dots and (rows := plan_interleave(context, vector_bytes)) is not None:
         lower_interleave(rows, builder)
@@ -211,11 +217,11 @@ def _move_large_buffers(function: func.FuncOp) -> list[MemRefType[Attribute]]:
     """Turn register buffers that do not fit the stack into arguments; the types of these."""
     moved: list[MemRefType[Attribute]] = []
     of_threads: set[Operation] = set()
-    for op in function.walk():
+    for op in walk(function):
         if isinstance(op, scf.ParallelOp):
             of_threads |= give_scratch(op, STACK_LIMIT_BYTES)
     used = 0
-    for op in list(function.walk()):
+    for op in list(walk(function)):
         if not isinstance(op, memref.AllocOp | memref.AllocaOp) or op in of_threads:
             continue
         type_ = op.memref.type
@@ -241,7 +247,7 @@ def _give_workspace(function: func.FuncOp, scratch: dict[str, list[MemRefType[At
     """Replace what a host function allocates, and what its nests ask for, by workspace slices."""
     block = function.body.blocks[0]
     wanted: list[tuple[Operation, MemRefType[Attribute]]] = []
-    for op in function.body.walk():
+    for op in walk(function.body):
         match op:
             case memref.AllocOp():
                 wanted.append((op, op.memref.type))

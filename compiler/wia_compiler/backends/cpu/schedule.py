@@ -1,7 +1,7 @@
 """The default schedule of a CPU: what its vector registers can hold, in the order caches like.
 
 contractions  ``schedule_contraction.py``: register tiles, or rows streamed past one row of sums
-convolutions  ``schedule_windows.py``: lanes along filters, pixels read where they lie
+convolutions  ``schedule_windows.py``: lanes along filters, pixels read where they lie; pools
 columns       folds over an axis that is not the last: rows streamed past one row of results
 rows          ``schedule_rows.py``: folded in vectors, what several passes compute alike is kept
 maps          ``schedule_maps.py``: long pieces of a row in vectors, or squares that are turned
@@ -26,7 +26,7 @@ from wia_compiler.backends.cpu.schedule_maps import choose_map
 from wia_compiler.backends.cpu.schedule_rows import choose_rows
 from wia_compiler.backends.cpu.schedule_text import choose_text_tiles, jam_rows, walks_tiles
 from wia_compiler.backends.cpu.schedule_threads import column_parts, parallel_axis
-from wia_compiler.backends.cpu.schedule_windows import choose_window
+from wia_compiler.backends.cpu.schedule_windows import choose_slide, choose_window
 from wia_compiler.backends.cpu.vector_plan import element_bytes, runs_along_lanes
 from wia_compiler.base.record import Level
 from wia_compiler.base.schedule import Directive, directive
@@ -95,12 +95,20 @@ class SchedulePass:
         for leaf in leaves_of(nest):
             if leaf.multiplies:
                 registers = (self.vector_bytes, self.vector_registers)
-                chosen = choose_window(nest, leaf, *registers)
+                chosen = choose_window(nest, leaf, *registers, self.caches.l2)
+                if chosen is None and leaf.kind.data == "window":
+                    chosen = choose_slide(nest, leaf, *registers)
                 if chosen is None:
                     chosen = choose_contraction(
                         nest, leaf, *registers, self.caches, adds_dots=self.adds_dots
                     )
+                if not chosen.directives:
+                    chosen = choose_slide(nest, leaf, *registers) or chosen
                 return replace(chosen, directives=(*keep, *chosen.directives))
+            if leaf.folds:
+                slid = choose_slide(nest, leaf, self.vector_bytes, self.vector_registers)
+                if slid is not None:
+                    return slid
             if leaf.kind.data == "reduce" and (columns := self._columns(nest, leaf)) is not None:
                 tiled = _tile_columns(nest, *columns)
                 parts = column_parts(nest, *columns, self.vector_bytes)
@@ -152,7 +160,8 @@ def _tile_columns(nest: func.FuncOp, axis: str, columns: int) -> Chosen:
     sizes = {axis: columns} if columns > 1 else {}
     for leaf in leaves_of(nest):
         if leaf.kind.data == "reduce":
-            *outer, last = (name.data for name in leaf.reduce_axes)
-            sizes |= {**dict.fromkeys(outer, 1), last: rows_at_a_time(leaf, last)}
+            folded = [name.data for name in leaf.reduce_axes]
+            sizes |= dict.fromkeys(folded[:-1], 1)
+            sizes |= {last: rows_at_a_time(leaf, last) for last in folded[-1:]}
     reason = "folds down columns: vectors run across them"
     return Chosen((directive("thread_tile", sizes),), reason, {"columns": columns})
