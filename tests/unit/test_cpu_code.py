@@ -8,6 +8,7 @@ import pytest
 import wia_compiler as wia
 from wia_compiler.backends.cpu.emit import listing_of, resources_of
 from wia_compiler.backends.cpu.host import Host, this_host
+from wia_compiler.backends.cpu.schedule_products import tile_shape
 from wia_compiler.backends.cpu.target import CpuTarget
 from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.base.source import Span
@@ -126,12 +127,13 @@ def test_decisions_say_what_was_tiled_and_why() -> None:
     (decision,) = made.trace.stage("schedule").decisions
     assert decision.taken
     lanes = this_host().vector_bytes // 4
-    assert decision.numbers["columns"] == 2 * lanes
-    assert decision.numbers["rows"] == (8 if this_host().vector_registers == 32 else 4)
-    left = compiled("kernel k(input x: tensor, output y: tensor) { y = exp(x); }", [normal(9)])
-    (refused,) = left.trace.stage("schedule").decisions
-    assert not refused.taken
-    assert "vectoriser" in refused.reason
+    rows, vectors = tile_shape(64, 80, lanes, this_host().vector_registers)
+    assert decision.numbers["columns"] == vectors * lanes
+    assert decision.numbers["rows"] == rows
+    few = compiled("kernel k(input x: tensor, output y: tensor) { y = exp(x); }", [normal(9)])
+    (decision,) = few.trace.stage("schedule").decisions
+    assert decision.taken
+    assert "vectors along i" in decision.reason
 
 
 @pytest.mark.parametrize(
@@ -139,20 +141,20 @@ def test_decisions_say_what_was_tiled_and_why() -> None:
     [
         # A transposed right side is copied into panels of consecutive vectors.
         ("y = x @ transpose(w, 0, 1)", [(64, 40), (96, 40)], {"panel": "w", "rows": 8}),
-        # A window's padding and stride are dealt with by the copy.
+        # Vectors run along the filters, where these fill one.
         (
             "y = conv2d(x, w, stride=2, padding=1)",
             [(1, 3, 64, 64), (16, 3, 3, 3)],
-            {},
+            {"filters": 16, "pixels": 16},
         ),
-        # Channels alone: no rows, more vectors.
+        # Channels alone: vectors run along windows, four rows of them at a time.
         (
             "y = conv2d(x, w, padding=1, groups=4)",
             [(1, 4, 8, 64), (4, 1, 3, 3)],
-            {"panel": "x", "rows": 1},
+            {"columns": 64, "rows": 4},
         ),
-        # A vector times a matrix: whole rows, four at a time.
-        ("y = x @ w", [(1, 64), (64, 200)], {"columns": 208, "rows": 4}),
+        # A vector times a matrix: eight rows at a time past four vectors of sums.
+        ("y = x @ w", [(1, 64), (64, 200)], {"columns": 64, "rows": 8}),
         # An axis shorter than a vector takes a part of one.
         ("y = x @ w", [(40, 64), (64, 10)], {"columns": 8}),
     ],

@@ -12,8 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects import func
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute
 from xdsl.ir.affine import AffineDimExpr
 
 from wia_compiler.backends.cpu.caches import Caches
@@ -28,6 +31,7 @@ from wia_compiler.backends.cpu.vector_plan import element_bytes, runs_along_lane
 from wia_compiler.base.schedule import Entry, directive
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.affine import atoms
+from wia_compiler.passes.llvm.types import num_elements, size_bytes
 from wia_compiler.passes.schedule import Chosen
 from wia_compiler.passes.scheduling.operands import operand_name
 from wia_compiler.passes.tile_rewrites import axis_of, loops_of
@@ -77,7 +81,7 @@ def choose_contraction(
             chosen = block_product(nest, product, lanes, vector_registers, caches, dots=dots)
         if chosen is not None:
             return chosen
-    tile = _register_tile(nest, leaf, lanes, vector_registers)
+    tile = _register_tile(nest, leaf, lanes, vector_registers, caches)
     return Chosen() if tile is None else _tile_registers(nest, leaf, tile)
 
 
@@ -88,9 +92,13 @@ def _product(nest: func.FuncOp, leaf: ComputeOp, lanes: int) -> Product | None:
         return None
     folded = leaf.reduce_axes.data[0].data
     for vectors in reversed(list(sizes)):
-        if vectors not in leaf.axis_names or sizes[vectors] < lanes:
+        if vectors not in leaf.axis_names:
             continue
         reads = _reads_axis(leaf, vectors)
+        if sizes[vectors] < lanes:
+            if any(reads) and sizes[vectors] >= lanes // 4:
+                return None  # a part of a vector along it is better than turning another operand
+            continue
         varying = [number for number, read in enumerate(reads) if read]
         rows = [axis for axis in sizes if axis != vectors and _is_row(leaf, axis, reads)]
         if len(varying) != 1 or (len(rows) > 1 and sizes[rows[-1]] < 2):
@@ -108,7 +116,7 @@ def _product(nest: func.FuncOp, leaf: ComputeOp, lanes: int) -> Product | None:
 
 
 def _register_tile(
-    nest: func.FuncOp, leaf: ComputeOp, lanes: int, vector_registers: int
+    nest: func.FuncOp, leaf: ComputeOp, lanes: int, vector_registers: int, caches: Caches
 ) -> _Tile | None:
     """Vectors along the innermost axis that fills them at least half, else a quarter.
 
@@ -138,10 +146,19 @@ def _register_tile(
         along = runs_along_lanes(leaf, vectors)
         if along is None and panel is None:
             continue
-        if along is not None and sizes[vectors] <= columns and not any(leaf.is_padded):
+        stays = sizes[vectors] <= columns or _bytes_read(leaf, panel) <= caches.l1
+        if along is not None and stays and not any(leaf.is_padded):
             panel = None
         return _Tile(vectors, columns, row, height, panel)
     return None
+
+
+def _bytes_read(leaf: ComputeOp, operand: int | None) -> int:
+    """Bytes of the array behind an operand."""
+    if operand is None:
+        return 0
+    type_ = cast("MemRefType[Attribute]", leaf.inputs[operand].type)
+    return num_elements(type_) * size_bytes(type_.element_type)
 
 
 def _panel(leaf: ComputeOp, vectors: str, reads: Sequence[bool], *, many_rows: bool) -> int | None:
