@@ -129,6 +129,17 @@ def test_code_of_older_cpus_runs_on_newer_ones(cpu: str) -> None:
             build(a, b)
 
 
+@pytest.mark.skipif(why_not_here(named_host("haswell")) is not None, reason="no AVX2 here")
+@pytest.mark.parametrize("name", KERNELS)
+def test_code_for_avx2_computes_what_the_reference_does(name: str) -> None:
+    text, specs = KERNELS[name]
+    kernel = wia.compile(text)["k"]
+    arrays = arrays_for(specs)
+    build = kernel.to("cpu:haswell").build(*arrays)
+    assert "zmm" not in build.assembly("x86")
+    check(build(*arrays), wia.reference(kernel, *arrays))
+
+
 @pytest.mark.parametrize("cpu", AARCH64)
 def test_products_keep_their_sums_in_neon_registers(cpu: str) -> None:
     kernel = wia.compile(PRODUCT)["k"].to(f"cpu:{cpu}")
