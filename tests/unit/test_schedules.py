@@ -258,3 +258,10 @@ def test_lanes_that_cannot_be_are_told() -> None:
     (warning,) = [each for each in build.trace.decisions if each.kind == "warning"]
     assert warning.reason.startswith("vectorize i 8: its points are computed one by one")
     assert warning.reason in build.schedule
+
+
+def test_stores_that_cannot_leave_the_caches_out_are_told() -> None:
+    specs = [wia.spec(shape, "f32") for shape in ((32, 8), (8, 32), (32,))]
+    build = wia.compile(MATMUL).mm.build(*specs, schedule="thread_tile i 4, j 16; stream C")
+    (warning,) = [each for each in build.trace.decisions if each.kind == "warning"]
+    assert warning.reason.startswith("stream C: what it writes goes through the caches")

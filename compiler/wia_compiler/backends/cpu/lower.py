@@ -33,6 +33,7 @@ from wia_compiler.backends.cpu.parallel_loops import (
 from wia_compiler.backends.cpu.row_facts import note_row_facts
 from wia_compiler.backends.cpu.slide_plan import plan_slide
 from wia_compiler.backends.cpu.turn_plan import plan_turn
+from wia_compiler.backends.cpu.unmet import Spelling, Unmet
 from wia_compiler.backends.cpu.vector_dots import lower_dots, plan_dots
 from wia_compiler.backends.cpu.vector_interleave import lower_interleave, plan_interleave
 from wia_compiler.backends.cpu.vector_leaf import lower_leaf_to_vectors
@@ -43,8 +44,7 @@ from wia_compiler.backends.cpu.vector_slide import lower_slide
 from wia_compiler.backends.cpu.vector_turn import lower_turn
 from wia_compiler.base.record import Decision, Level
 from wia_compiler.dialects import tile
-from wia_compiler.dialects.leaf_hints import noted_lanes
-from wia_compiler.dialects.loop_hints import hints_of, lost_hints, note_hints
+from wia_compiler.dialects.loop_hints import hints_of, note_hints
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.dialects.walk import walk
@@ -62,12 +62,6 @@ STACK_LIMIT_BYTES = 16 * 1024
 _ALIGNMENT = 64
 _UNROLL = 4
 """Axes of so many points are written out: a fold of few points then has one loop to vectorise."""
-
-
-_NO_VECTORS = (
-    "its points are computed one by one: an array has no element beside the next along the axis, "
-    "or an op of the body has no form for vectors"
-)
 
 
 @dataclass(frozen=True)
@@ -157,38 +151,23 @@ def _lower_loop(op: tile.ForOp) -> None:
 
 
 def _lower_leaves(nest: func.FuncOp, vector_bytes: int, adds_dots: bool) -> list[Decision]:
-    """Lower all leaves of a nest; gives a decision for each hint that found no loop or vector."""
-    lost: dict[str, None] = {}
-    scalar: dict[str, None] = {}
+    """Lower all leaves of a nest; gives a decision for what a schedule asked for in vain."""
+    unmet = Unmet()
     for op in list(walk(nest)):
         if isinstance(op, tile.ComputeOp):
-            wanted = noted_lanes(op)
-            written_out, has_vectors = _lower_leaf(op, vector_bytes, adds_dots)
-            lost |= dict.fromkeys(written_out)
-            if wanted is not None and not has_vectors:
-                scalar |= {f"vectorize {wanted[0]} {wanted[1]}": None}
+            _lower_leaf(op, vector_bytes, adds_dots, unmet)
     for op in list(nest.body.block.ops):
         if isinstance(op, PositionsOp):
             op.detach()
             op.erase()
-    reason = "no loop is left for it: its points are written out"
-    name = nest.sym_name.data
-    return [
-        *(Decision("expand", f"{name}: {axis}", False, reason) for axis in lost),
-        *(Decision("warning", name, True, f"{line}: {_NO_VECTORS}") for line in scalar),
-    ]
+    return unmet.decisions(nest.sym_name.data)
 
 
-def _lower_leaf(
-    leaf: tile.ComputeOp, vector_bytes: int, adds_dots: bool
-) -> tuple[list[str], bool]:
-    """Vector code where the leaf is a register tile or lies along lanes, else scalar loops.
-
-    Gives the axes whose hints found no loop, and whether there are vectors.
-    """
+def _lower_leaf(leaf: tile.ComputeOp, vector_bytes: int, adds_dots: bool, unmet: Unmet) -> None:
+    """Vector code where the leaf is a register tile or lies along lanes, else scalar loops."""
     leaf = walk_memory_last(guard_leaf(leaf))
     context, builder = LeafContext(leaf), Builder(InsertPoint.before(leaf))
-    has_vectors = True
+    spelling: Spelling = "tile"
     slide = plan_slide(context, vector_bytes)
     plan = plan_vectors(context, vector_bytes) if slide is None else None
     dots = plan_dots(context, vector_bytes) if adds_dots else None
@@ -202,15 +181,15 @@ def _lower_leaf(
         lower_leaf_to_vectors(plan, builder)
     elif (lanes := plan_lanes(context, vector_bytes)) is not None:
         (lower_reduce_to_vectors if leaf.folds else lower_map_to_vectors)(lanes, builder)
+        spelling = "lanes"
     elif (turn := plan_turn(context, vector_bytes)) is not None:
         lower_turn(turn, builder)
     else:
         lower_leaf_to_loops(context, builder, unroll=_UNROLL)
-        has_vectors = False
-    lost = lost_hints(leaf)
+        spelling = "scalars"
+    unmet.note(leaf, spelling)
     leaf.detach()
     leaf.erase()
-    return lost, has_vectors
 
 
 def _move_large_buffers(function: func.FuncOp) -> list[MemRefType[Attribute]]:

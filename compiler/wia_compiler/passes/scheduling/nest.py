@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -19,7 +19,6 @@ from wia_compiler.passes.tile_rewrites import (
     IllegalRewrite,
     axis_of,
     leaves_of,
-    loops_around,
     loops_of,
 )
 
@@ -151,11 +150,6 @@ def arrays_of(function: FuncOp) -> dict[str, SSAValue]:
             unique = f"{name}_{again}"
         found[unique] = value
     return found
-
-
-def innermost_leaf(leaves: Sequence[ComputeOp]) -> ComputeOp:
-    """The leaf with most loops around it, the first of several."""
-    return max(leaves, key=lambda leaf: len(loops_around(leaf)))
 
 
 def number_of(directive: Directive, entry: Entry, what: str, least: int = 1) -> int:
