@@ -234,7 +234,7 @@ def stream_product(
     height, element = product.height, element_bytes(product.leaf)
     if not product.is_dense or height > _FEW_ROWS or product.outer:
         return None
-    chunks = max(min(4, (registers // 2) // height), 1)
+    chunks = max(min(4 if height == 1 else 2, (registers // 2) // height), 1)
     columns = min(chunks, product.width // lanes) * lanes
     most = max(caches.l2 // 2 // (height * element) // columns, 1) * columns
     wide = min(most, _slab(product, columns))
