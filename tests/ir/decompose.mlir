@@ -7,7 +7,9 @@
 // CHECK-NEXT: [[SHIFTED:%\w+]] = wia.sub [[WIDE]], [[MAX]]
 // CHECK-NEXT: [[EXP:%\w+]] = wia.exp [[SHIFTED]]
 // CHECK-NEXT: [[SUM:%\w+]] = wia.reduce_sum [[EXP]] {dim = [1 : i64], keepdim = true}
-// CHECK-NEXT: [[QUOTIENT:%\w+]] = wia.div [[EXP]], [[SUM]]
+// CHECK-NEXT: [[ONE:%\w+]] = wia.constant
+// CHECK-NEXT: [[INVERSE:%\w+]] = wia.div [[ONE]], [[SUM]]
+// CHECK-NEXT: [[QUOTIENT:%\w+]] = wia.mul [[EXP]], [[INVERSE]]
 // CHECK-NEXT: [[NARROW:%\w+]] = wia.cast [[QUOTIENT]] {dtype = "f16"}
 // CHECK-NEXT: wia.yield [[NARROW]]
 // CHECK: wia.permute {{%\w+}} {dims = [1 : i64, 0 : i64]}

@@ -9,6 +9,7 @@
 // CHECK-NEXT: tile.for %i0 in 51 step 1 axis "i.0" @serial {
 // CHECK-NEXT: %max = memref.alloc() : memref<1xf32, "register">
 // CHECK-NEXT: %sum = memref.alloc() : memref<1xf32, "register">
+// CHECK-NEXT: %div = memref.alloc() : memref<1xf32, "register">
 // CHECK-NEXT: tile.compute map @thread axes [i = 1] at (%i0) ins() outs(%max[i]
 // CHECK-NEXT: arith.constant 0xff800000 : f32
 // CHECK: tile.compute reduce @thread axes [i = 1, j = 127 reduce] at (%i0) ins(%x[%i0 + i, j] : memref<51x127xf32>) outs(%max[i]
@@ -18,9 +19,11 @@
 // CHECK: arith.subf
 // CHECK: math.exp
 // CHECK: arith.addf
-// CHECK: tile.compute map @thread axes [i = 1, j = 127] at (%i0) ins(%x[%i0 + i, j] : memref<51x127xf32>, %max[i] : memref<1xf32, "register">, %sum[i] : memref<1xf32, "register">) outs({{%\w+}}[%i0 + i, j] : memref<51x127xf32>)
+// CHECK: tile.compute map @thread axes [i = 1] at (%i0) ins(%sum[i] : memref<1xf32, "register">) outs(%div[i]
+// CHECK: arith.divf
+// CHECK: tile.compute map @thread axes [i = 1, j = 127] at (%i0) ins(%x[%i0 + i, j] : memref<51x127xf32>, %max[i] : memref<1xf32, "register">, %div[i] : memref<1xf32, "register">) outs({{%\w+}}[%i0 + i, j] : memref<51x127xf32>)
 // CHECK: math.exp
-// CHECK-NEXT: arith.divf
+// CHECK-NEXT: arith.mulf
 // CHECK-NOT: tile.compute
 func.func @k(%x: tensor<3x17x127xf32>) -> tensor<3x17x127xf32> {
   %r = wia.softmax %x {dim = -1 : i64} : (tensor<3x17x127xf32>) -> tensor<3x17x127xf32>

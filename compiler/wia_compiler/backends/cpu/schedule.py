@@ -11,9 +11,10 @@ the rest      as it is: LLVM vectorises the innermost loop
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
-from xdsl.dialects import func
+from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import ModuleOp
 
 from wia_compiler.backends.cpu.caches import Caches
@@ -61,16 +62,20 @@ class SchedulePass:
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Schedule every nest of the module in place."""
-        schedule_nests(module, context, self.choose, finish=self.share, refused=REFUSED)
+        choose = partial(self.choose, kept_elements=context.facts.kept_row_elements)
+        schedule_nests(module, context, choose, finish=self.share, refused=REFUSED)
 
     def share(self, nest: func.FuncOp) -> tuple[Directive, ...]:
         """``parallel`` for the loops of a scheduled nest that are worth threads."""
         parallel = parallel_axis(nest, self.vector_bytes)
         return () if parallel is None else (parallel,)
 
-    def choose(self, nest: func.FuncOp) -> Chosen:
-        """The directives that suit a nest, which stays as it is."""
-        chosen = self._choose(nest)
+    def choose(self, nest: func.FuncOp, *, kept_elements: int) -> Chosen:
+        """The directives that suit a nest, which stays as it is.
+
+        Rows of up to ``kept_elements`` may be kept between the passes over them.
+        """
+        chosen = self._choose(nest, kept_elements)
         jammed = None if chosen.directives or holds_point_code(nest) else jam_rows(nest)
         if jammed is not None:
             return jammed
@@ -78,7 +83,7 @@ class SchedulePass:
             return chosen
         return Chosen(reason="the innermost loop is left to LLVM's vectoriser")
 
-    def _choose(self, nest: func.FuncOp) -> Chosen:
+    def _choose(self, nest: func.FuncOp, kept_elements: int) -> Chosen:
         if SCHEDULED in nest.attributes:
             tiles = written_tiles(nest)
             lines = (directive("tile", tiles),) if tiles else ()
@@ -89,9 +94,12 @@ class SchedulePass:
             return choose_text_tiles(nest, self.vector_bytes, self.vector_registers)
         if any(is_folded(loop) for loop in loops_of(nest)):
             return self._choose_scan(nest)
-        # What costs a function is kept; a difference or a cast costs less than a store and a load.
-        shared = shares_values(nest, self.caches.kept_elements)
-        keep = (directive("keep"),) if shared else ()
+        # What costs a function is kept, and what half floats are widened to; a difference costs
+        # less than a store and a load.
+        widens = self._folds_rows(nest) and any(_widens(leaf) for leaf in leaves_of(nest))
+        reads = "converted" if widens else "none"
+        shared = shares_values(nest, kept_elements, reads=reads)
+        keep = (directive("keep", *(["converted"] if widens else [])),) if shared else ()
         for leaf in leaves_of(nest):
             if leaf.multiplies:
                 registers = (self.vector_bytes, self.vector_registers)
@@ -120,6 +128,11 @@ class SchedulePass:
             keep, "values that several leaves need are computed once" * shared
         )
 
+    def _folds_rows(self, nest: func.FuncOp) -> bool:
+        """Whether all folds of a nest go along rows, none down columns."""
+        folds = [leaf for leaf in leaves_of(nest) if leaf.kind.data == "reduce"]
+        return bool(folds) and all(self._columns(nest, leaf) is None for leaf in folds)
+
     def _choose_scan(self, nest: func.FuncOp) -> Chosen:
         """A running fold: several columns at a time where memory is dense across them."""
         across = [loop for loop in loops_of(nest) if not is_folded(loop)]
@@ -147,6 +160,11 @@ class SchedulePass:
         if extent < self.vector_bytes // widest // 2:
             return None
         return axis, min(extent, ROW_BYTES // widest)
+
+
+def _widens(leaf: ComputeOp) -> bool:
+    """Whether a leaf reads half floats and computes in wider ones."""
+    return any(isinstance(op, arith.ExtFOp) for op in leaf.body.block.ops)
 
 
 def _slides(leaf: ComputeOp) -> bool:
