@@ -6,9 +6,10 @@ import math
 from pathlib import Path
 
 import pytest
+from wia_compiler.backends.cpu import host as host_module
 from wia_compiler.backends.cpu.caches import Caches, read_caches, these_caches
 from wia_compiler.backends.cpu.cores import allowed_share, available_cores
-from wia_compiler.backends.cpu.host import this_host
+from wia_compiler.backends.cpu.host import named_host, this_host, why_not_here
 
 
 def test_cache_sizes_come_from_sysfs(tmp_path) -> None:
@@ -52,3 +53,14 @@ def test_containers_limit_the_cores(limits: dict[str, str], share: float, tmp_pa
     assert allowed_share(tmp_path / "groups", own) == share
     assert allowed_share(tmp_path / "groups", tmp_path / "none") == math.inf
     assert available_cores() >= 1
+
+
+def test_code_runs_where_every_feature_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    graviton, apple = named_host("neoverse-n1"), named_host("apple-m1")
+    assert why_not_here(this_host()) is None
+    monkeypatch.setattr(host_module, "this_host", lambda: graviton)
+    assert why_not_here(apple) is None and why_not_here(named_host("cortex-a76")) is None
+    assert why_not_here(named_host("neoverse-v2")) == "this neoverse-n1 lacks bf16, i8mm"
+    assert "is x86_64 code" in str(why_not_here(named_host("haswell")))
+    monkeypatch.setattr(host_module, "this_host", lambda: apple)
+    assert "keeps register x18 for itself" in str(why_not_here(graviton))

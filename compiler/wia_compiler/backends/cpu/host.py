@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import platform
+import sys
 from dataclasses import dataclass
 
 from wia_compiler.backends.cpu.caches import Caches, these_caches
 from wia_compiler.backends.cpu.cores import available_cores
-from wia_compiler.backends.cpu.cpus import CPUS
+from wia_compiler.backends.cpu.cpus import CPUS, OWN_REGISTER
 from wia_compiler.base.errors import TargetError
 from wia_compiler.passes.llvm.library import llvm_binding
 
@@ -18,6 +19,7 @@ _PREFERS_256_BITS = (
     *("icelake-server", "rocketlake", "tigerlake", "sapphirerapids", "emeraldrapids"),
 )
 _USUAL_CACHES = Caches()
+_KEEP_REGISTER = ("darwin", "win32")
 _MACHINES = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
@@ -66,6 +68,9 @@ def this_host() -> Host:
         )
     llvm = llvm_binding()
     name, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features()
+    flags: str = features.flatten()
+    if machine == "aarch64" and sys.platform in _KEEP_REGISTER:
+        flags += f",+{OWN_REGISTER}"
     has_avx512 = bool(features.get("avx512f") and features.get("avx512vl"))
     if has_avx512 and name not in _PREFERS_256_BITS:
         vector_bytes = 64
@@ -74,7 +79,7 @@ def this_host() -> Host:
     return Host(
         _triple(machine),
         name,
-        features.flatten(),
+        flags,
         vector_bytes,
         32 if has_avx512 or machine == "aarch64" else 16,
         _llvm_version(),
@@ -102,8 +107,10 @@ def why_not_here(host: Host) -> str | None:
     here = this_host()
     if host.machine != here.machine:
         return f"it is {host.machine} code and this machine is {here.machine}"
+    if here.has(OWN_REGISTER) and not host.has(OWN_REGISTER):
+        return f"{sys.platform} keeps register x18 for itself, which this code uses"
     asked = [each[1:] for each in host.features.split(",") if each.startswith("+")]
-    missing = [feature for feature in asked if not here.has(feature)]
+    missing = [each for each in asked if not here.has(each) and each != OWN_REGISTER]
     return f"this {here.name} lacks {', '.join(missing)}" if missing else None
 
 
