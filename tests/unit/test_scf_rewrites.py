@@ -171,6 +171,21 @@ def test_bounds_that_come_with_the_data(hints: str) -> None:
         assert [int(each) % 2**64 for each in got] == [each % 2**64 for each in wanted]
 
 
+@pytest.mark.parametrize(("first", "claim"), [(-5, "add nsw"), (0, "add nuw nsw")])
+def test_what_counts_up_from_below_zero_wraps_as_unsigned(first: int, claim: str) -> None:
+    module = module_of(
+        "%a: memref<9xindex>",
+        f"""
+      %from = arith.constant {first} : index
+      %to = arith.constant 4 : index
+      scf.for %i = %from to %to step %c1 {{
+        memref.store %i, %a[%c0] : memref<9xindex>
+      }}""",
+    )
+    text = emit_llvm(module, x86_options(this_host().triple)).text
+    assert f"{claim} i64 %i, 1" in text
+
+
 def test_whole_unroll_of_an_unknown_number_is_refused() -> None:
     module = ranged(0, 0, 1, "wia.unroll")
     (decision,) = expand(module)

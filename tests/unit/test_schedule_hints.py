@@ -182,6 +182,15 @@ def test_all_of_an_unknown_length_cannot_be_written_out() -> None:
         build_of(COUNTED, "unroll i", *specs)
 
 
+def test_the_empty_schedule_is_for_every_nest() -> None:
+    text = "kernel two(input A: tensor, input B: tensor, output C: tensor) { C = reduce_sum(A @ B, dim=1); }"
+    A, B = matrices(5, 7, 7)
+    build = build_of(text, "", A, B)
+    told = [each for each in build.trace.decisions if each.kind == "schedule"]
+    assert len(told) == 2 and not any(each.taken for each in told)
+    np.testing.assert_allclose(build(A, B), (A @ B).sum(1), rtol=1e-4, atol=1e-4)
+
+
 def test_prefetches_reach_the_machine_code() -> None:
     specs = (wia.spec((1000,), "f32"),) * 2
     for level, instruction in (("", "prefetcht0"), (", L2", "prefetcht1"), (", L3", "prefetcht2")):

@@ -128,6 +128,9 @@ def user_schedules(nests: Sequence[FuncOp], context: PassContext) -> dict[str, S
     found: dict[str, Schedule] = {}
     faults: list[Diagnostic] = []
     for schedule in context.options.schedules:
+        if schedule.nest is None and not schedule.directives:
+            found |= dict.fromkeys(names, schedule)  # the loops as they are, all of them
+            continue
         name = alone[0] if schedule.nest is None and len(alone) == 1 else schedule.nest
         fault = _fault(schedule, name, names, found)
         if fault is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from xdsl.dialects import cf, func, scf
+from xdsl.dialects import arith, cf, func, scf
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
@@ -41,7 +41,8 @@ def control_handlers(emit_block: EmitBlock) -> dict[str, Handler]:
         emit_block(writer, op.body.block)
         writer.enter(op)
         ask_whether_to_stop(writer, op)
-        step = writer.temporary(f"add nuw nsw {type_} {names[0]}, {writer.values[op.step]}")
+        wraps = "nuw nsw" if _is_positive(op.lb) else "nsw"
+        step = writer.temporary(f"add {wraps} {type_} {names[0]}, {writer.values[op.step]}")
         hints = [*writer.options.loop_metadata, *loop_hints(op)]
         writer.line(f"br label {head}{writer.module.metadata.loop(hints)}")
         _fill(writer, phis[0], names[0], type_, (lower.split(" ")[1], before), (step, writer.block))
@@ -113,6 +114,18 @@ def control_handlers(emit_block: EmitBlock) -> dict[str, Handler]:
         "scf.reduce": _nothing,
         "scf.condition": _nothing,
     }
+
+
+def _is_positive(value: SSAValue) -> bool:
+    """Whether a bound is known to be 0 or more: what counts up from below 0 wraps as unsigned."""
+    op = value.owner
+    if isinstance(op, Block):
+        loop = op.parent_op()
+        return isinstance(loop, scf.ForOp) and value is op.args[0] and _is_positive(loop.lb)
+    if isinstance(op, arith.ConstantOp):
+        return isinstance(op.value, IntegerAttr) and op.value.value.data >= 0
+    grows = isinstance(op, arith.AddiOp | arith.MuliOp | arith.MinSIOp)
+    return grows and all(_is_positive(each) for each in op.operands)
 
 
 def loop_hints(op: Operation) -> list[str]:
