@@ -56,6 +56,10 @@ SCHEDULES = [
     "reorder j, i",
     "tile i 4, j 4; unroll j 2; parallel i.0",
     "unroll_and_jam i 2",
+    "tile i 4 @thread",
+    "tile i 4 @outer",
+    "prefetch A 8",
+    "pipeline j 2",
 ]
 
 
@@ -102,6 +106,11 @@ def test_loops_that_hold_more_and_bounds_that_depend() -> None:
         for i in 1..N { for j in 0..i { A[i, j] = A[i - 1, j] + 1.0; } } }"""
     assert "the bounds of loop j depend on" in refusal(triangle, "reorder j, i", floats(5, 5))
     same(triangle, "tile j 2", floats(7, 7))
+
+
+def test_register_tiles_are_of_leaves() -> None:
+    assert "no leaves" in refusal(WHILE, "thread_tile i 4", floats(5, 6))
+    assert "no leaf reads A" in refusal(WHILE, "pack A", floats(5, 6))
 
 
 def test_distances_of_several_iterations() -> None:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+from xdsl.dialects.builtin import StringAttr
+
 from wia_compiler.base.schedule import Directive
+from wia_compiler.dialects.tile import ForOp, LoopLevel
 from wia_compiler.passes.points.bands import NewLoop, band_of, check_order, rebuild
 from wia_compiler.passes.points.forms import Loop
+from wia_compiler.passes.points.loop_axes import axis_name
+from wia_compiler.passes.scheduling.directives.tile import LABEL
 from wia_compiler.passes.scheduling.hints import places_of
 from wia_compiler.passes.scheduling.nest import ScheduledNest, number_of
-from wia_compiler.passes.tile_rewrites import IllegalRewrite
+from wia_compiler.passes.tile_rewrites import IllegalRewrite, set_level
+from wia_compiler.passes.tile_rewrites.races import why_not_shared
 
-SYNTAX = "tile AXIS SIZE, …"
+SYNTAX = "tile AXIS SIZE, … [@LEVEL]"
 
 
 def apply(nest: ScheduledNest, directive: Directive) -> None:
@@ -44,4 +52,21 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
     order = [*(NewLoop(loop, size) for loop, size in sizes.items()), *map(NewLoop, band)]
     if len(band) > 1:
         check_order(nest.function, band, order)
-    rebuild(band, order)
+    made = rebuild(band, order)
+    for loop in made[: len(sizes)]:
+        _set_level(nest, loop, directive)
+
+
+def _set_level(nest: ScheduledNest, loop: Loop, directive: Directive) -> None:
+    """Give a loop over tiles the level of the line, or its name where the target has none such."""
+    level = directive.level
+    if level is None or level == "serial":
+        return
+    if level not in nest.memory.levels:
+        loop.attributes[LABEL] = StringAttr(level)
+        return
+    reason = f"{axis_name(loop)} stands in a loop that runs in order, or runs in order itself"
+    told = why_not_shared(loop) if isinstance(loop, ForOp) else reason
+    if told is not None or not isinstance(loop, ForOp):
+        raise IllegalRewrite(told or reason, hint=f"leave @{level} away", span=directive.span)
+    set_level(loop, cast(LoopLevel, level))
