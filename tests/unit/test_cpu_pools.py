@@ -73,3 +73,22 @@ def test_a_pool_is_one_nest_of_vectors_without_tests_of_elements() -> None:
     lowered = build.stage("lower").text
     assert "vector.shuffle" in lowered
     assert "memref.load" not in lowered.split("wia.nest")[1]
+
+
+def test_what_is_the_same_along_a_row_is_computed_before_its_loop() -> None:
+    """batch_norm: one root and division for each channel, not for each vector of its pixels."""
+    (kernel,) = wia.compile(
+        "kernel k(input x: tensor, input m: tensor, input v: tensor, output y: tensor) "
+        "{ y = relu(batch_norm(x, m, v)); }"
+    ).values()
+    random = np.random.default_rng(6)
+    x = random.standard_normal((2, 5, 9, 131)).astype(np.float32)
+    m, v = random.standard_normal(5).astype(np.float32), random.random(5).astype(np.float32)
+    np.testing.assert_allclose(
+        kernel(x, m, v), wia.reference(kernel, x, m, v), rtol=2e-6, atol=1e-6
+    )
+    lowered = kernel.build(x, m, v).stage("lower").text.split("wia.nest")[1]
+    innermost = lowered[lowered.rindex("scf.for") :]
+    assert "vector.store" in innermost
+    assert "math.sqrt" not in innermost and "arith.divf" not in innermost
+    assert "math.sqrt" in lowered

@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 from wia_compiler.backends.cpu.lane_access import LaneAccess
 from wia_compiler.backends.cpu.lane_plan import LanePlan
 from wia_compiler.backends.cpu.lane_walk import LaneWalk, Place, Points, Values
-from wia_compiler.backends.cpu.vector_body import emit_vector_body
+from wia_compiler.backends.cpu.vector_body import emit_fixed_ops, emit_vector_body
 from wia_compiler.dialects.leaf_hints import streamed_outputs
 from wia_compiler.passes.emit_index import IndexEmitter
 
@@ -31,6 +31,7 @@ class _Map:
         self.plan = plan
         self.walk = LaneWalk(plan)
         self.access = LaneAccess(plan)
+        self.known: dict[object, SSAValue] = {}
         accesses = plan.accesses[len(plan.leaf.inputs) :]
         dense = [n for n in sorted(streamed_outputs(plan.leaf)) if accesses[n] == "dense"]
         # Vectors are aligned for one output alone; others may lie differently.
@@ -44,6 +45,7 @@ class _Map:
     def _row(self, emitter: IndexEmitter, points: Points, held: Values) -> Values:
         """All points along the lanes."""
         self.access.load_fixed(emitter, points)
+        self.known = emit_fixed_ops(self.plan.leaf, emitter, self.access.fixed, self.plan.lanes)
         if self.streamed is None or not self._is_long():
             return self.walk.lanes(emitter, points, held, self._vector)
         head = self._points_before_alignment(emitter, self.streamed, points)
@@ -67,7 +69,8 @@ class _Map:
 
     def _vector(self, place: Place, held: Values) -> Values:
         inputs = self.access.inputs(place)
-        results = emit_vector_body(self.plan.leaf, place.emitter, inputs, self.plan.lanes)
+        lanes, known = self.plan.lanes, dict(self.known)
+        results = emit_vector_body(self.plan.leaf, place.emitter, inputs, lanes, known)
         for output, value in enumerate(results):
             self.access.store(place, output, value, stream=output == self.streamed)
         return held
