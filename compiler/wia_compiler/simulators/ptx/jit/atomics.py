@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 from wia_compiler.simulators.ptx.decode_memory import COMBINERS, check_memory_flags, space_of
+from wia_compiler.simulators.ptx.jit.access import Access, address_of
 from wia_compiler.simulators.ptx.jit.code import Function, Value, element_type
 from wia_compiler.simulators.ptx.jit.conversions import reinterpreted
 from wia_compiler.simulators.ptx.jit.lanes import Lanes, mask_bits
-from wia_compiler.simulators.ptx.jit.memory import Access, Slots, address_of, checked, memory_space
+from wia_compiler.simulators.ptx.jit.memory import Slots, checked, memory_space
 from wia_compiler.simulators.ptx.jit.traced import Traced
 from wia_compiler.simulators.ptx.types import PtxType
 from wia_compiler.simulators.ptx.values.form import Form, UnknownForm

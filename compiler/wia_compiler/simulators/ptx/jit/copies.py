@@ -7,26 +7,26 @@ close groups together here; where they do not, the launch bails.
 from __future__ import annotations
 
 import numpy as np
+from wia_compiler.simulators.ptx.jit.access import (
+    Access,
+    Window,
+    address_of,
+    bail_if,
+    check_lanes,
+    gather,
+    scatter,
+    window_of,
+)
 from wia_compiler.simulators.ptx.jit.code import Function, Value
 from wia_compiler.simulators.ptx.jit.conversions import BOOL, converted, selected
+from wia_compiler.simulators.ptx.jit.counts import count_lanes
 from wia_compiler.simulators.ptx.jit.lanes import Lanes
 from wia_compiler.simulators.ptx.jit.layout import (
     COPIES_BYTES,
     COPY_BYTES,
     MOST_COPIES,
 )
-from wia_compiler.simulators.ptx.jit.memory import (
-    Access,
-    Slots,
-    Window,
-    address_of,
-    bail_if,
-    check_lanes,
-    count_lanes,
-    gather,
-    scatter,
-    window_of,
-)
+from wia_compiler.simulators.ptx.jit.memory import Slots
 from wia_compiler.simulators.ptx.jit.specials import word
 from wia_compiler.simulators.ptx.jit.traced import Traced
 from wia_compiler.simulators.ptx.syntax import Immediate

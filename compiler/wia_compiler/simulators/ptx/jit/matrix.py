@@ -7,6 +7,14 @@ from typing import Any
 
 import numpy as np
 from wia_compiler.simulators.ptx.decode_matrix import ELEMENTS, SUMS, matrix_count, sizes_of
+from wia_compiler.simulators.ptx.jit.access import (
+    Access,
+    Window,
+    address_of,
+    bail_if,
+    gather,
+    scatter,
+)
 from wia_compiler.simulators.ptx.jit.code import BF16, Function, Value, element_type
 from wia_compiler.simulators.ptx.jit.conversions import (
     BOOL,
@@ -15,17 +23,7 @@ from wia_compiler.simulators.ptx.jit.conversions import (
     selected,
 )
 from wia_compiler.simulators.ptx.jit.lanes import Lanes
-from wia_compiler.simulators.ptx.jit.memory import (
-    MATRIX_ROW_BYTES,
-    Access,
-    Slots,
-    Window,
-    address_of,
-    bail_if,
-    checked,
-    gather,
-    scatter,
-)
+from wia_compiler.simulators.ptx.jit.memory import MATRIX_ROW_BYTES, Slots, checked
 from wia_compiler.simulators.ptx.jit.values import joined, part_of
 from wia_compiler.simulators.ptx.jit.warp import permuted
 from wia_compiler.simulators.ptx.memory import SHARED_WINDOW

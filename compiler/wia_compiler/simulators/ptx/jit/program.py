@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from wia_compiler.simulators.ptx.decode import IDLE, check_flags, row_of
-from wia_compiler.simulators.ptx.graph import BasicBlock, gathers, waits_for_block
+from wia_compiler.simulators.ptx.graph import BasicBlock, gathers
 from wia_compiler.simulators.ptx.jit.atomics import write_atomic
 from wia_compiler.simulators.ptx.jit.code import Function, Value
 from wia_compiler.simulators.ptx.jit.copies import copies_text, write_copy
+from wia_compiler.simulators.ptx.jit.counts import add_to
+from wia_compiler.simulators.ptx.jit.flow import Flow, is_end, places_of
 from wia_compiler.simulators.ptx.jit.lanes import Lanes, lanes_of_mask, mask_bits
 from wia_compiler.simulators.ptx.jit.layout import (
     BAIL,
@@ -35,7 +37,6 @@ from wia_compiler.simulators.ptx.jit.matrix import (
 from wia_compiler.simulators.ptx.jit.memory import (
     Slots,
     accesses_of,
-    add_to,
     write_address,
     write_load,
     write_store,
@@ -53,7 +54,7 @@ from wia_compiler.simulators.ptx.jit.warp import (
 )
 from wia_compiler.simulators.ptx.operands import Scope
 from wia_compiler.simulators.ptx.schedule import members_of
-from wia_compiler.simulators.ptx.syntax import Immediate, Instruction
+from wia_compiler.simulators.ptx.syntax import Instruction
 from wia_compiler.simulators.ptx.threads import WARP
 from wia_compiler.simulators.ptx.types import TYPES
 from wia_compiler.simulators.ptx.values.form import Form, UnknownForm
@@ -132,6 +133,7 @@ class _Writer:
         self.layout = warp_layout(self.liveness.kept, scope)
         self.counts_memory = counts_memory
         self.function = Function(width)
+        self.flow = Flow(self.function, blocks, code)
         self.accesses = tuple(
             (number, *access)
             for number, each in enumerate(code)
@@ -178,7 +180,7 @@ class _Writer:
             function.emit(f"%{name} = alloca i32, align 4")
         function.emit("br label %dispatch")
         function.start("dispatch")
-        places = self._places()
+        places = places_of(function)
         total = function.declare(
             "llvm.vector.reduce.umin.v32i32",
             "declare i32 @llvm.vector.reduce.umin.v32i32(<32 x i32>)",
@@ -213,9 +215,6 @@ class _Writer:
         function.start("done")
         function.emit("ret i32 0")
 
-    def _places(self) -> str:
-        return self.function.new("load <32 x i32>, ptr %warp, align 64")
-
     def _block(self, number: int, block: BasicBlock, *, masked: bool) -> None:
         function = self.function
         function.start(f"{'some' if masked else 'full'}{number}")
@@ -233,19 +232,14 @@ class _Writer:
             if instruction.predicate is not None:
                 lanes.predicate = lanes.read(instruction.predicate, TYPES["pred"])
                 taken = self._count_predicated(at, lanes, bits)
-            if self._is_end(instruction):
+            if is_end(instruction):
                 lanes.predicate = None
                 self._store(number, lanes)
-                self._leave(number, block, at, bits, taken, masked=masked)
+                self.flow.leave(block, at, bits, taken, masked=masked)
                 return
             self._instruction(at, instruction, lanes)
         self._store(number, lanes)
-        self._go(number, block, bits, masked=masked)
-
-    def _is_end(self, instruction: Instruction) -> bool:
-        return instruction.opcode in ("bra", "brx", "ret", "exit", "trap") or waits_for_block(
-            instruction
-        )
+        self.flow.go(block, bits, masked=masked)
 
     def _count_block(self, number: int, block: BasicBlock, bits: str, *, masked: bool) -> None:
         function = self.function
@@ -309,112 +303,3 @@ class _Writer:
     def _store(self, number: int, lanes: Lanes) -> None:
         for name in sorted(self.liveness.after[number]):
             lanes.store(name)
-
-    def _leave(
-        self, number: int, block: BasicBlock, at: int, bits: str, taken: str, *, masked: bool
-    ) -> None:
-        """The end of a block: where its lanes go."""
-        function, instruction = self.function, self.code[at]
-        if waits_for_block(instruction):
-            self._wait(block, instruction, bits, masked=masked)
-            return
-        match instruction.opcode:
-            case "bra":
-                self._branch(block, at, bits, taken, masked=masked)
-            case "ret" | "exit":
-                if taken == bits:
-                    self._move(bits, DONE, masked=masked)
-                else:
-                    self._split(bits, taken, DONE, self._rank_after(block))
-                function.emit("br label %dispatch")
-            case "trap":
-                if taken == bits:
-                    function.emit("br label %bail")
-                    return
-                stops = function.new(f"icmp ne i32 {taken}, 0")
-                going = function.fresh("going")
-                function.emit(f"br i1 {stops}, label %bail, label %{going}")
-                function.start(going)
-                self._go(number, block, bits, masked=masked)
-            case _:
-                raise UnknownForm(instruction.name)
-
-    def _rank_after(self, block: BasicBlock) -> int:
-        return self.blocks[block.successors[-1]].rank if block.successors else DONE
-
-    def _go(self, number: int, block: BasicBlock, bits: str, *, masked: bool) -> None:
-        """On to the one block that follows."""
-        if not masked and block.successors:
-            self.function.emit(f"br label %full{block.successors[-1]}")
-            return
-        self._move(bits, self._rank_after(block), masked=masked)
-        self.function.emit("br label %dispatch")
-
-    def _move(self, bits: str, rank: int, *, masked: bool) -> None:
-        """Send the lanes that run to one place."""
-        function = self.function
-        if not masked:
-            function.emit(f"store <32 x i32> splat (i32 {rank}), ptr %warp, align 64")
-            return
-        self._send(bits, rank, self._places())
-
-    def _send(self, bits: str, rank: int, places: str) -> None:
-        function = self.function
-        lanes = function.new(f"bitcast i32 {bits} to <32 x i1>")
-        moved = function.new(
-            f"select <32 x i1> {lanes}, <32 x i32> splat (i32 {rank}), <32 x i32> {places}"
-        )
-        function.emit(f"store <32 x i32> {moved}, ptr %warp, align 64")
-
-    def _split(self, bits: str, taken: str, first: int, second: int) -> None:
-        """Send the lanes that took a branch to one place, the others that run to another."""
-        self._send(bits, second, self._places())
-        self._send(taken, first, self._places())
-
-    def _branch(self, block: BasicBlock, at: int, bits: str, taken: str, *, masked: bool) -> None:
-        function = self.function
-        first, last = block.successors[0], block.successors[-1]
-        add_to(function, word(function, "branches", "ptr"), at, "1")
-        if taken == bits:
-            self._go_to(first, bits, masked=masked)
-            return
-        every = function.new(f"icmp eq i32 {taken}, {bits}")
-        none = function.new(f"icmp eq i32 {taken}, 0")
-        yes, no, other, both = (function.fresh(each) for each in ("yes", "no", "other", "both"))
-        function.emit(f"br i1 {every}, label %{yes}, label %{other}")
-        function.start(yes)
-        self._go_to(first, bits, masked=masked)
-        function.start(other)
-        function.emit(f"br i1 {none}, label %{no}, label %{both}")
-        function.start(no)
-        self._go_to(last, bits, masked=masked)
-        function.start(both)
-        add_to(function, word(function, "divergent", "ptr"), at, "1")
-        self._split(bits, taken, self.blocks[first].rank, self.blocks[last].rank)
-        function.emit("br label %dispatch")
-
-    def _go_to(self, number: int, bits: str, *, masked: bool) -> None:
-        if not masked:
-            self.function.emit(f"br label %full{number}")
-            return
-        self._move(bits, self.blocks[number].rank, masked=True)
-        self.function.emit("br label %dispatch")
-
-    def _wait(
-        self, block: BasicBlock, instruction: Instruction, bits: str, *, masked: bool
-    ) -> None:
-        """A barrier of the block: the warp waits as a whole, or the other engine takes over."""
-        function = self.function
-        number = instruction.operands[0] if instruction.operands else Immediate(0)
-        simple = isinstance(number, Immediate) and len(instruction.operands) <= 1
-        if not simple or instruction.predicate is not None or "arrive" in instruction.modifiers:
-            raise UnknownForm(instruction.name)
-        assert isinstance(number, Immediate)
-        if masked:
-            alive = function.new("load i32, ptr %alive, align 4")
-            some = function.new(f"icmp ne i32 {alive}, {bits}")
-            fine = function.fresh("fine")
-            function.emit(f"br i1 {some}, label %bail, label %{fine}")
-            function.start(fine)
-        self._move(bits, self._rank_after(block), masked=masked)
-        function.emit(f"ret i32 {int(number.value) + 1}")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from wia_compiler.simulators.ptx.jit.access import bail_if
 from wia_compiler.simulators.ptx.jit.code import Function, Value
 from wia_compiler.simulators.ptx.jit.conversions import BOOL, converted, selected
 from wia_compiler.simulators.ptx.jit.lanes import Lanes, mask_bits
-from wia_compiler.simulators.ptx.jit.memory import bail_if
 from wia_compiler.simulators.ptx.jit.traced import Traced
 from wia_compiler.simulators.ptx.syntax import Operand, Pair
 from wia_compiler.simulators.ptx.types import TYPES

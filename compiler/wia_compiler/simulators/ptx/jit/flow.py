@@ -1,0 +1,144 @@
+"""Where the lanes of a warp go at the end of a block: on, two ways, to a barrier, to their end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wia_compiler.simulators.ptx.graph import ENDINGS, BasicBlock, waits_for_block
+from wia_compiler.simulators.ptx.jit.code import Function
+from wia_compiler.simulators.ptx.jit.counts import add_to
+from wia_compiler.simulators.ptx.jit.layout import DONE
+from wia_compiler.simulators.ptx.jit.specials import word
+from wia_compiler.simulators.ptx.syntax import Immediate, Instruction
+from wia_compiler.simulators.ptx.values.form import UnknownForm
+
+
+def places_of(function: Function) -> str:
+    """Where each lane is: the ranks of blocks, ``DONE`` for none."""
+    return function.new("load <32 x i32>, ptr %warp, align 64")
+
+
+def is_end(instruction: Instruction) -> bool:
+    """Whether an instruction ends its block."""
+    return instruction.opcode in ENDINGS or waits_for_block(instruction)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Writes the ends of blocks.
+
+    ``bits`` are the lanes that run the block, ``taken`` those whose predicate holds, both as i32;
+    a block that is not ``masked`` runs in all lanes, and goes on without asking who is next.
+    """
+
+    function: Function
+    blocks: Sequence[BasicBlock]
+    code: Sequence[Instruction]
+
+    def leave(self, block: BasicBlock, at: int, bits: str, taken: str, *, masked: bool) -> None:
+        """The end of a block: where its lanes go."""
+        function, instruction = self.function, self.code[at]
+        if waits_for_block(instruction):
+            self._wait(block, instruction, bits, masked=masked)
+            return
+        match instruction.opcode:
+            case "bra":
+                self._branch(block, at, bits, taken, masked=masked)
+            case "ret" | "exit":
+                if taken == bits:
+                    self._move(bits, DONE, masked=masked)
+                else:
+                    self._split(bits, taken, DONE, self._rank_after(block))
+                function.emit("br label %dispatch")
+            case "trap":
+                if taken == bits:
+                    function.emit("br label %bail")
+                    return
+                stops = function.new(f"icmp ne i32 {taken}, 0")
+                going = function.fresh("going")
+                function.emit(f"br i1 {stops}, label %bail, label %{going}")
+                function.start(going)
+                self.go(block, bits, masked=masked)
+            case _:
+                raise UnknownForm(instruction.name)
+
+    def _rank_after(self, block: BasicBlock) -> int:
+        return self.blocks[block.successors[-1]].rank if block.successors else DONE
+
+    def go(self, block: BasicBlock, bits: str, *, masked: bool) -> None:
+        """On to the one block that follows."""
+        if not masked and block.successors:
+            self.function.emit(f"br label %full{block.successors[-1]}")
+            return
+        self._move(bits, self._rank_after(block), masked=masked)
+        self.function.emit("br label %dispatch")
+
+    def _move(self, bits: str, rank: int, *, masked: bool) -> None:
+        """Send the lanes that run to one place."""
+        function = self.function
+        if not masked:
+            function.emit(f"store <32 x i32> splat (i32 {rank}), ptr %warp, align 64")
+            return
+        self._send(bits, rank, places_of(self.function))
+
+    def _send(self, bits: str, rank: int, places: str) -> None:
+        function = self.function
+        lanes = function.new(f"bitcast i32 {bits} to <32 x i1>")
+        moved = function.new(
+            f"select <32 x i1> {lanes}, <32 x i32> splat (i32 {rank}), <32 x i32> {places}"
+        )
+        function.emit(f"store <32 x i32> {moved}, ptr %warp, align 64")
+
+    def _split(self, bits: str, taken: str, first: int, second: int) -> None:
+        """Send the lanes that took a branch to one place, the others that run to another."""
+        self._send(bits, second, places_of(self.function))
+        self._send(taken, first, places_of(self.function))
+
+    def _branch(self, block: BasicBlock, at: int, bits: str, taken: str, *, masked: bool) -> None:
+        function = self.function
+        first, last = block.successors[0], block.successors[-1]
+        add_to(function, word(function, "branches", "ptr"), at, "1")
+        if taken == bits:
+            self._go_to(first, bits, masked=masked)
+            return
+        every = function.new(f"icmp eq i32 {taken}, {bits}")
+        none = function.new(f"icmp eq i32 {taken}, 0")
+        yes, no, other, both = (function.fresh(each) for each in ("yes", "no", "other", "both"))
+        function.emit(f"br i1 {every}, label %{yes}, label %{other}")
+        function.start(yes)
+        self._go_to(first, bits, masked=masked)
+        function.start(other)
+        function.emit(f"br i1 {none}, label %{no}, label %{both}")
+        function.start(no)
+        self._go_to(last, bits, masked=masked)
+        function.start(both)
+        add_to(function, word(function, "divergent", "ptr"), at, "1")
+        self._split(bits, taken, self.blocks[first].rank, self.blocks[last].rank)
+        function.emit("br label %dispatch")
+
+    def _go_to(self, number: int, bits: str, *, masked: bool) -> None:
+        if not masked:
+            self.function.emit(f"br label %full{number}")
+            return
+        self._move(bits, self.blocks[number].rank, masked=True)
+        self.function.emit("br label %dispatch")
+
+    def _wait(
+        self, block: BasicBlock, instruction: Instruction, bits: str, *, masked: bool
+    ) -> None:
+        """A barrier of the block: the warp waits as a whole, or the other engine takes over."""
+        function = self.function
+        number = instruction.operands[0] if instruction.operands else Immediate(0)
+        simple = isinstance(number, Immediate) and len(instruction.operands) <= 1
+        if not simple or instruction.predicate is not None or "arrive" in instruction.modifiers:
+            raise UnknownForm(instruction.name)
+        assert isinstance(number, Immediate)
+        if masked:
+            alive = function.new("load i32, ptr %alive, align 4")
+            some = function.new(f"icmp ne i32 {alive}, {bits}")
+            fine = function.fresh("fine")
+            function.emit(f"br i1 {some}, label %bail, label %{fine}")
+            function.start(fine)
+        self._move(bits, self._rank_after(block), masked=masked)
+        function.emit(f"ret i32 {int(number.value) + 1}")
