@@ -118,4 +118,17 @@ def test_sums_stay_in_registers_and_pixels_are_copied_once() -> None:
     assert {"filters": 2 * LANES, "lanes": LANES}.items() <= decision.numbers.items()
     text = build.stage("schedule").text
     assert "memref<18x1x8x18xf32" in text  # the padded image, no copy for each tap
-    assert f"x8x{2 * LANES}xf32, \"register\"" in text  # the sums of eight pixels
+    assert f'x8x{2 * LANES}xf32, "register"' in text  # the sums of eight pixels
+
+
+def test_a_convolution_of_single_pixels_reads_them_where_they_lie() -> None:
+    """A product of few rows: what a tile reads stays in the first cache, so nothing is copied."""
+    (kernel,) = wia.compile(
+        "kernel k(input x: tensor, input w: tensor, output y: tensor) { y = conv2d(x, w); }"
+    ).values()
+    w = wia.spec((64, 64, 1, 1), "f32")
+    lies = kernel.build(wia.spec((1, 64, 56, 56), "f32"), w)
+    assert "packed" not in lies.stage("schedule").text
+    # Rows of 4 KiB fall on the same sets of the cache: these are copied.
+    falls = kernel.build(wia.spec((1, 64, 64, 64), "f32"), w)
+    assert "packed" in falls.stage("schedule").text

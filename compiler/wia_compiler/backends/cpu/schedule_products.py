@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
@@ -50,6 +51,9 @@ _MANY_ROWS = 128
 _SHALLOW_BLOCK = 128
 """Points of a folded axis in a block of whole rows: the longer the rows that are copied, the faster
 memory is (32 × 4096 times 4096 × 4096: 13.8 ms, 16.1 in blocks of 256 columns)."""
+_LINE_BYTES = 64
+_WAYS = 8
+"""Lines of one set of a first cache: of every x86 with 32 or 48 KiB, or fewer sets than thought."""
 _FOLDED_AT_ONCE = 8
 """Rows of a matrix streamed side by side: memory is fastest with so many streams (Zen 4: 8 rows
 take 1.8 ms for 64 MB, 4 take 2.2, 16 take 2.4)."""
@@ -174,6 +178,13 @@ def block_product(
         return None
     if stays and height < 4 * rows and product.matrix_bytes <= caches.l2:
         return None
+    if stays and height < _MANY_ROWS and _stays_in_l1(product, columns * element, caches):
+        directives = [
+            directive("thread_tile", {product.rows: rows, product.vectors: columns}),
+            _order(product, {}),
+        ]
+        reason = "a register tile: the rows of a tile stay in the first cache as they lie"
+        return Chosen(tuple(directives), reason, {"rows": rows, "columns": columns})
     many = height >= _MANY_ROWS
     panels = max(8 // chunks, 1)
     if not many:
@@ -205,6 +216,22 @@ def block_product(
     numbers = {"rows": rows, "columns": columns, "block": block, "depth": deep, "panel": array}
     reason = "a register tile: every vector loaded is used by all rows"
     return Chosen(tuple(directives), reason, numbers)
+
+
+def _stays_in_l1(product: Product, tile_bytes: int, caches: Caches) -> bool:
+    """Whether what one tile reads of a matrix stays in the first cache, uncopied.
+
+    Its rows may fall on the same sets of the cache: those of a matrix whose rows are a multiple of
+    4 KiB long all do.
+    """
+    rows = product.depth
+    if rows * tile_bytes > caches.l1 // 2:
+        return False
+    lines = tile_bytes // _LINE_BYTES + 1
+    sets = caches.l1 // (_LINE_BYTES * _WAYS)
+    step = product.matrix_bytes // rows // _LINE_BYTES
+    places = sets // math.gcd(step, sets)
+    return rows * lines <= (_WAYS - 2) * min(sets, places * lines)
 
 
 def _order(product: Product, cut: Mapping[str, int]) -> Directive:
