@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import wia_compiler as wia
+from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.dialects.loop_hints import (
     WHOLE,
     LoopHints,
@@ -162,6 +163,24 @@ def test_accumulators_announce_another_order() -> None:
     assert build_of(TOTAL, "accumulators 3", a)(a) == ((sums[0] + sums[1]) + sums[2]) + a[102]
 
 
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f64"])
+def test_accumulators_round_as_the_text_does(dtype: str) -> None:
+    """A sum in a narrow variable is rounded at every step, and so is each of its parts."""
+    number = DTYPES[dtype].numpy.type
+    text = (
+        f"kernel t(input a: tensor<N, {dtype}>, output s: {dtype}) "
+        f"{{ let sum: {dtype} = 0; for i in 0..N {{ sum += a[i]; }} s = sum; }}"
+    )
+    a = (np.random.default_rng(3).standard_normal(37) * 9).astype(number)
+    parts = [number(0), *(number(-0.0) for _ in range(3))]
+    for place, value in enumerate(a[:36]):
+        parts[place % 4] = number(parts[place % 4] + value)
+    total = parts[0]
+    for value in (*parts[1:], a[36]):
+        total = number(total + value)
+    assert build_of(text, "accumulators 4", a)(a) == total
+
+
 def test_a_checked_build_allows_for_the_new_order() -> None:
     a = np.random.default_rng(2).standard_normal(1000).astype(np.float32)
     build = build_of(TOTAL, "accumulators 8; unroll i 16; pipeline i 2", a, verify=True)
@@ -183,7 +202,8 @@ def test_all_of_an_unknown_length_cannot_be_written_out() -> None:
 
 
 def test_the_empty_schedule_is_for_every_nest() -> None:
-    text = "kernel two(input A: tensor, input B: tensor, output C: tensor) { C = reduce_sum(A @ B, dim=1); }"
+    body = "C = reduce_sum(A @ B, dim=1);"
+    text = f"kernel two(input A: tensor, input B: tensor, output C: tensor) {{ {body} }}"
     A, B = matrices(5, 7, 7)
     build = build_of(text, "", A, B)
     told = [each for each in build.trace.decisions if each.kind == "schedule"]

@@ -45,16 +45,28 @@ REASSOCIATES = (arith.AddfOp, arith.MulfOp)
 
 @dataclass(frozen=True)
 class Fold:
-    """How a carried value is folded: the ``op`` that combines two partial results; its flags."""
+    """How a carried value is folded: the ``op`` that combines two partial results, its flags.
+
+    Narrow floats are combined as ``wide`` ones, and rounded after each step.
+    """
 
     op: type[Operation]
     flags: Attribute | None
+    wide: Attribute | None = None
 
     def combine(self, emitter: IndexEmitter, one: SSAValue, other: SSAValue) -> SSAValue:
         """Two partial results in one."""
+        narrow = one.type
+        if self.wide is not None:
+            one, other = (emitter.emit(_convert(arith.ExtFOp, v, self.wide)) for v in (one, other))
         properties = {} if self.flags is None else {"fastmath": self.flags}
         made = self.op.create(operands=[one, other], result_types=[one.type], properties=properties)
-        return emitter.emit(made)
+        total = emitter.emit(made)
+        return total if self.wide is None else emitter.emit(_convert(arith.TruncFOp, total, narrow))
+
+
+def _convert(op: type[Operation], value: SSAValue, type_: Attribute) -> Operation:
+    return op.create(operands=[value], result_types=[type_])
 
 
 def split_accumulators(loop: scf.ForOp, count: int, copies: int = 1) -> scf.ForOp | None:
@@ -144,14 +156,26 @@ def fold_of(loop: scf.ForOp, number: int) -> Fold | None:
             return None
         if isinstance(user, scf.ForOp) and index >= 3:
             step, value = fold_of(user, index - 3), user.results[index - 3]
+        elif isinstance(user, arith.ExtFOp):
+            step, value = _narrow_fold(user)
         else:
-            step = _fold_by(user, index)
-            if step is None:
-                return None
-            value = user.results[0]
+            step, value = _fold_by(user, index), user.results[0] if user.results else value
         if step is None or (found is not None and found.op is not step.op):
             return None
         found = step
+
+
+def _narrow_fold(widened: arith.ExtFOp) -> tuple[Fold | None, SSAValue]:
+    """A fold of narrow floats, which is done on wide ones and rounded: how, and what it gives."""
+    value: SSAValue = widened.result
+    uses = list(value.uses)
+    step = _fold_by(uses[0].operation, uses[0].index) if len(uses) == 1 else None
+    if step is None:
+        return None, value
+    rounded = [use.operation for use in uses[0].operation.results[0].uses]
+    if len(rounded) != 1 or not isinstance(rounded[0], arith.TruncFOp):
+        return None, value
+    return Fold(step.op, step.flags, value.type), rounded[0].results[0]
 
 
 def _fold_by(op: Operation, index: int) -> Fold | None:
