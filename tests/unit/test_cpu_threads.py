@@ -91,6 +91,33 @@ GATHER = """kernel k(input x: tensor<N, f32>, input p: tensor<N, i32>, inout y: 
     for i in 0..N { y[i] = x[p[i]]; } }"""
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "softmax(x, axis=0)",  # loops of one name side by side, of which some are folds
+        "log_softmax(x, axis=0)",
+        "x - reduce_mean(x, axis=0)",
+        "reduce_sum(x, axis=1)",
+        "x / reduce_sum(abs(x))",
+        "cumsum(x, 1)",
+        "transpose(x, 0, 1) @ x",
+        "concat(x, x * 2)",
+    ],
+)
+def test_default_schedules_of_large_arrays(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever threads share, it is legal, and right to the last bit."""
+    kernel = wia.compile(f"kernel k(input x: tensor, output y: tensor) {{ y = {value}; }}")["k"]
+    x = np.abs(normal(1500, 333)) + np.float32(0.1)
+    build = kernel.build(x)
+    results = []
+    for count in COUNTS[:3]:
+        monkeypatch.setenv("WIA_NUM_THREADS", count)
+        results.append(build(x))
+    assert len({each.tobytes() for each in results}) == 1
+    wanted = wia.reference(kernel, x)
+    np.testing.assert_allclose(results[0], wanted, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("width", [4096, 5003])
 def test_threads_share_the_columns_of_a_streamed_matrix(
     width: int, monkeypatch: pytest.MonkeyPatch

@@ -119,8 +119,8 @@ class SchedulePass:
                     return slid
             if leaf.kind.data == "reduce" and (columns := self._columns(nest, leaf)) is not None:
                 tiled = _tile_columns(nest, *columns)
-                parts = column_parts(nest, *columns, self.vector_bytes)
-                first = (*keep, *filter(None, (parts,)))
+                parts = None if keep else column_parts(nest, *columns, self.vector_bytes)
+                first = keep if parts is None else (parts,)
                 return replace(tiled, directives=(*first, *tiled.directives))
         if any(leaf.kind.data == "reduce" for leaf in leaves_of(nest)):
             return choose_rows(nest, keep, self.vector_bytes, self.caches)

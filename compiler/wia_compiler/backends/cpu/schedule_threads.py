@@ -64,7 +64,9 @@ def parallel_axis(nest: func.FuncOp, vector_bytes: int) -> Directive | None:
     """
     if any(loop.level.data == "thread" for loop in loops_of(nest)):
         return None
-    names = _shared_loops(nest.body.block, vector_bytes)
+    # A name stands for all loops that have it, side by side.
+    refused = {each.axis.data for each in loops_of(nest) if why_not_shared(each) is not None}
+    names = _shared_loops(nest.body.block, refused, vector_bytes)
     if names:
         return directive("parallel", *dict.fromkeys(names))
     folds = [leaf for leaf in leaves_of(nest) if leaf.folds and not loops_around(leaf)]
@@ -113,30 +115,34 @@ def _in_parts(folds: Sequence[ComputeOp], times: int, vector_bytes: int) -> Dire
     return directive("parallel", {axis: -(-size // whole) * whole})
 
 
-def _shared_loops(block: Block, vector_bytes: int) -> list[str]:
+def _shared_loops(block: Block, refused: set[str], vector_bytes: int) -> list[str]:
     found: list[str] = []
     for loop in block.ops:
         if not isinstance(loop, ForOp):
             continue
         if _time_ns(loop, vector_bytes) < WORTH_NS:
             continue
-        chain = _chain(loop)
+        chain = _chain(loop, refused)
         turns = math.prod(each.trip_count for each in chain)
-        inside = _shared_loops(loop.body.block, vector_bytes) if turns < _EVEN_TURNS // 4 else []
+        inside = (
+            _shared_loops(loop.body.block, refused, vector_bytes)
+            if turns < _EVEN_TURNS // 4
+            else []
+        )
         found += inside or [each.axis.data for each in chain if each.trip_count > 1]
         if not chain:
-            found += _shared_loops(loop.body.block, vector_bytes)
+            found += _shared_loops(loop.body.block, refused, vector_bytes)
     return found
 
 
-def _chain(loop: ForOp) -> list[ForOp]:
+def _chain(loop: ForOp, refused: set[str]) -> list[ForOp]:
     """A loop that may be shared, with those that it alone holds until there are turns enough."""
-    if why_not_shared(loop) is not None:
+    if loop.axis.data in refused:
         return []
     inner = only_loop_in(loop)
     if loop.trip_count >= _EVEN_TURNS or inner is None or axis_of(inner) == axis_of(loop):
         return [loop]
-    return [loop, *_chain(inner)]
+    return [loop, *_chain(inner, refused)]
 
 
 def _time_ns(op: Operation, vector_bytes: int) -> float:
