@@ -7,7 +7,7 @@ array of rank 0. What is done once (arrays, views, constants) stands at the star
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import FunctionType, UnitAttr
@@ -23,14 +23,15 @@ from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp, TensorOp, label_o
 from wia_compiler.passes.control_flow import reachable_blocks
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.kernel_function import entry_of, return_of
-from wia_compiler.passes.nests.attention import plan_attention
+from wia_compiler.passes.nests.attention import AttentionNest, plan_attention
 from wia_compiler.passes.nests.branches import Branches
 from wia_compiler.passes.nests.groups import plan_group
 from wia_compiler.passes.nests.host_arrays import HostArrays
 from wia_compiler.passes.nests.loop_memory import lower_loop_nest, share_targets
 from wia_compiler.passes.nests.movement import MOVEMENT, kind_of, moved_view
-from wia_compiler.passes.nests.plan import Group, Result
+from wia_compiler.passes.nests.plan import Group, NestPlan, Result
 from wia_compiler.passes.nests.refusal import NotOneNest
+from wia_compiler.passes.nests.repeats import Written, shape_of, written
 from wia_compiler.passes.nests.views import View, view
 
 HOST = "wia.host"
@@ -70,6 +71,7 @@ class HostLowering(HostArrays):
             for argument in block.args:
                 self.arrays[argument] = self._kept(argument)
         self.branches = Branches(self, kernel)
+        self.written: dict[Hashable, Written] = {}
 
     def run(self) -> tuple[func.FuncOp, list[func.FuncOp]]:
         """The host function and the nests it calls; equal ones are one function."""
@@ -215,16 +217,27 @@ class HostLowering(HostArrays):
             },
             [Result(inner, target) for inner, target in targets.items()],
         )
-        facts = self.context.facts
-        attention = plan_attention(group, facts, self.context.options.schedules)
-        masks = facts.masks_edges
-        plans = [attention] if attention is not None else plan_group(group, masks_edges=masks)
+        shape, memory = shape_of(group)
+        known = self.written.get(shape)
+        plans = self._plans(group) if known is None else ()
         for allocation in allocations.values():
             self.add_once(allocation, location)
         for inner, value in results.items():
             self.arrays[value] = targets[inner]
-        for plan in plans:
-            self.call(plan, name, ops, location)
+        if known is not None:
+            for call in known.again(memory):
+                self.repeat(call, known.ops, ops, location)
+            return
+        made = written(group, [self.call(plan, name, ops, location) for plan in plans])
+        if made is not None and not self.context.options.schedules:  # which may name one nest
+            self.written[shape] = made
+
+    def _plans(self, group: Group) -> Sequence[NestPlan | AttentionNest]:
+        facts = self.context.facts
+        attention = plan_attention(group, facts, self.context.options.schedules)
+        if attention is not None:
+            return [attention]
+        return plan_group(group, masks_edges=facts.masks_edges)
 
     def _return(self, op: func.ReturnOp) -> None:
         """Copy to an output what no nest has written there."""

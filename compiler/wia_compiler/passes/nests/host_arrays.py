@@ -12,11 +12,13 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from wia_compiler.dialects.tile_places import LookupOp
 from wia_compiler.dialects.types import spec_of
+from wia_compiler.dialects.walk import walk
 from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.nests.attention import AttentionNest
 from wia_compiler.passes.nests.groups import plan_group
 from wia_compiler.passes.nests.plan import Group, NestPlan, Result
+from wia_compiler.passes.nests.repeats import Call
 from wia_compiler.passes.nests.share import SharedNests
 from wia_compiler.passes.nests.views import View, memref_type, row_major, view
 from wia_compiler.passes.nests.writer import NestWriter
@@ -55,17 +57,34 @@ class HostArrays:
         name: str,
         ops: Sequence[Operation],
         location: LocationAttr,
-    ) -> None:
-        """Call the plan's nest, which was made from ``ops``, or one that is equal to it."""
-        subjects = [self.context.id_of(_listed(op)) for op in ops]
+    ) -> Call | None:
+        """Call the plan's nest, which was made from ``ops``, or one that is equal to it.
+
+        The call, where it may be made again on other arrays: checks have a number of their own.
+        """
         written = NestWriter(plan) if isinstance(plan, NestPlan) else plan
         nest = written.function(name)
-        for lookup in nest.walk():
-            if isinstance(lookup, LookupOp) and lookup.checked_axes:
-                lookup.number = IntegerAttr(next(self.checks), i64)
-        callee = self.nests.add(nest, subjects)
-        arguments = [self.cast(array, location) for array in written.arrays]
-        self.add(func.CallOp(callee, arguments, []), location)
+        checked = [op for op in walk(nest) if isinstance(op, LookupOp) and op.checked_axes]
+        for lookup in checked:
+            lookup.number = IntegerAttr(next(self.checks), i64)
+        callee = self.nests.add(nest, self._subjects(ops))
+        call = Call(callee, tuple(written.arrays))
+        self._add_call(call, location)
+        return None if checked else call
+
+    def repeat(
+        self, call: Call, before: Sequence[Operation], ops: Sequence[Operation], at: LocationAttr
+    ) -> None:
+        """Make a call for ``ops`` that was made for those ``before``; its arrays are theirs."""
+        self.nests.repeat(call.callee, before, ops, self._subjects(ops))
+        self._add_call(call, at)
+
+    def _subjects(self, ops: Sequence[Operation]) -> list[str]:
+        return [self.context.id_of(_listed(op)) for op in ops]
+
+    def _add_call(self, call: Call, location: LocationAttr) -> None:
+        arguments = [self.cast(array, location) for array in call.arrays]
+        self.add(func.CallOp(call.callee, arguments, []), location)
 
     def cast(self, array: View, location: LocationAttr) -> SSAValue:
         """The array's memref; a ``memref.reinterpret_cast`` where its sizes or strides differ."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -11,9 +12,11 @@ from xdsl.dialects.builtin import LocationAttr, StringAttr
 from xdsl.ir import Operation, Region, SSAValue
 
 from wia_compiler.base.record import Decision
-from wia_compiler.dialects.location import merge_locations
+from wia_compiler.dialects.location import Origin, location, origins_of
 
 Names: TypeAlias = "dict[SSAValue, int]"
+Repeat: TypeAlias = "dict[Origin, tuple[Origin, ...]]"
+"""The origins of a repeated group that stand where the nest has one of the first group's."""
 
 _REASON = "equal but for lines, names and arrays: scheduled and compiled once"
 
@@ -24,7 +27,13 @@ class SharedNest:
 
     function: func.FuncOp
     copies: list[func.FuncOp] = field(default_factory=list[func.FuncOp])
+    repeats: list[Repeat] = field(default_factory=list["Repeat"])
     subjects: dict[str, None] = field(default_factory=dict[str, None])
+
+    @property
+    def calls(self) -> int:
+        """How many calls there are of it."""
+        return 1 + len(self.copies) + len(self.repeats)
 
     def merge(self) -> None:
         """Give each op the origins of that op in every copy: all callers' lines lead to it."""
@@ -34,16 +43,17 @@ class SharedNest:
         for same in zip(*(function.walk() for function in functions), strict=True):
             key = tuple(op.location for op in same)
             if key not in known:
-                known[key] = merge_locations(same)
+                own = [origin for op in same for origin in origins_of(op)]
+                repeated = (repeat.get(each, ()) for repeat in self.repeats for each in own)
+                known[key] = location(*own, *itertools.chain.from_iterable(repeated))
             same[0].location = known[key]
 
     @property
     def decision(self) -> Decision:
         """What is told of a nest that several calls share."""
-        calls = 1 + len(self.copies)
         name = self.function.sym_name.data
         subjects = tuple(self.subjects)
-        return Decision("share", name, True, _REASON, {"calls": calls}, subjects)
+        return Decision("share", name, True, _REASON, {"calls": self.calls}, subjects)
 
 
 @dataclass
@@ -52,6 +62,7 @@ class SharedNests:
 
     taken: set[str]
     _nests: dict[Hashable, SharedNest] = field(default_factory=dict[Hashable, SharedNest])
+    _by_name: dict[str, SharedNest] = field(default_factory=dict[str, SharedNest])
 
     def add(self, nest: func.FuncOp, subjects: Sequence[str]) -> str:
         """The name of the function to call: that of an equal nest, else the nest's own."""
@@ -60,14 +71,31 @@ class SharedNests:
         if shared is None:
             nest.sym_name = StringAttr(self._unique(nest.sym_name.data))
             shared = self._nests[key] = SharedNest(nest)
+            self._by_name[nest.sym_name.data] = shared
         else:
             shared.copies.append(nest)
         shared.subjects |= dict.fromkeys(filter(None, subjects))
         return shared.function.sym_name.data
 
+    def repeat(
+        self,
+        name: str,
+        before: Sequence[Operation],
+        ops: Sequence[Operation],
+        subjects: Sequence[str],
+    ) -> None:
+        """Note a call of the function ``name`` for ``ops``, which are as those ``before`` were."""
+        shared = self._by_name[name]
+        stand_for: dict[Origin, tuple[Origin, ...]] = {}
+        for old, new in zip(before, ops, strict=True):
+            for each in origins_of(old):
+                stand_for[each] = (*stand_for.get(each, ()), *origins_of(new))
+        shared.repeats.append(stand_for)
+        shared.subjects |= dict.fromkeys(filter(None, subjects))
+
     def finish(self) -> tuple[list[func.FuncOp], list[Decision]]:
         """The functions in order of their first calls; a decision for each called again."""
-        shared = [nest for nest in self._nests.values() if nest.copies]
+        shared = [nest for nest in self._nests.values() if nest.calls > 1]
         for nest in shared:
             nest.merge()
         functions = [nest.function for nest in self._nests.values()]
