@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import wia_compiler as wia
+from wia_compiler.backends.cpu.host import this_host
+from wia_compiler.backends.cpu.target import make_target, why_not_here
 
 TEXT = """kernel product(input a: tensor, input b: tensor, output y: tensor) {
     y = cast(a, i32) @ cast(b, i32);
@@ -38,7 +40,7 @@ def test_signs(left, right, schedule):
     a, b = numbers((37, 130), left), numbers((130, 70), right, 1)
     kernel = wia.compile(TEXT + schedule).product
     build = kernel.build(a, b, verify=bool(schedule))
-    assert "dot;" in str(build.schedule) or not has_dots()
+    assert "dot;" in str(build.schedule) or not this_host().products_at_once
     np.testing.assert_array_equal(build(a, b), exact(a, b))
     if has_dots():
         assert "vpdpbusd" in build.assembly("x86")
@@ -77,6 +79,15 @@ def test_refusals():
 
 def has_dots():
     """Whether this CPU has the instruction; elsewhere the same leaves run without it."""
-    from wia_compiler.backends.cpu.host import this_host
-
     return this_host().has("avx512vnni") and this_host().has("avx512vl")
+
+
+@pytest.mark.parametrize("target", ["cpu:haswell", "cpu:skylake-avx512"])
+def test_cpus_that_add_two_at_a_time(target):
+    """Products of the ends of both dtypes do not saturate in 16 bits on the way."""
+    for left, right in ((np.int8, np.int8), (np.uint8, np.int8), (np.uint8, np.uint8)):
+        a, b = numbers((37, 130), left), numbers((130, 70), right, 1)
+        build = wia.compile(TEXT).product.build(a, b, target=target)
+        assert "vpmaddwd" in build.assembly("x86")
+        if why_not_here(make_target(target).host) is None:
+            np.testing.assert_array_equal(build(a, b), exact(a, b))

@@ -47,6 +47,14 @@ class Host:
         return f"+{feature}" in self.features.split(",")
 
     @property
+    def products_at_once(self) -> int:
+        """How many products of 8-bit integers one instruction adds up in 32 bits; 0 for none."""
+        if self.has("avx512vnni") and self.has("avx512vl"):
+            return 4
+        wide = "avx512bw" if self.vector_bytes == 64 else "avx2"
+        return 2 if self.has(wide) else 0
+
+    @property
     def machine(self) -> str:
         """The instruction set: ``x86_64`` or ``aarch64``."""
         return self.triple.partition("-")[0]

@@ -71,12 +71,12 @@ class LowerPass:
     What the host allocates becomes a slice of one ``%workspace`` argument, which the caller brings
     (the last argument, absent where nothing is needed); the same holds for large buffers of nests.
     ``scales_vectors``: the CPU multiplies vectors by powers of two in one instruction;
-    ``adds_dots``: it adds four products of 8-bit integers in one.
+    ``adds_dots``: how many products of 8-bit integers it adds in one, 4, 2 or 0.
     """
 
     vector_bytes: int = 32
     scales_vectors: bool = False
-    adds_dots: bool = False
+    adds_dots: int = 0
 
     name: ClassVar[str] = "lower"
     level: ClassVar[Level] = "low"
@@ -150,7 +150,7 @@ def _lower_loop(op: tile.ForOp) -> None:
     op.erase()
 
 
-def _lower_leaves(nest: func.FuncOp, vector_bytes: int, adds_dots: bool) -> list[Decision]:
+def _lower_leaves(nest: func.FuncOp, vector_bytes: int, adds_dots: int) -> list[Decision]:
     """Lower all leaves of a nest; gives a decision for what a schedule asked for in vain."""
     unmet = Unmet()
     for op in list(walk(nest)):
@@ -163,14 +163,14 @@ def _lower_leaves(nest: func.FuncOp, vector_bytes: int, adds_dots: bool) -> list
     return unmet.decisions(nest.sym_name.data)
 
 
-def _lower_leaf(leaf: tile.ComputeOp, vector_bytes: int, adds_dots: bool, unmet: Unmet) -> None:
+def _lower_leaf(leaf: tile.ComputeOp, vector_bytes: int, adds_dots: int, unmet: Unmet) -> None:
     """Vector code where the leaf is a register tile or lies along lanes, else scalar loops."""
     leaf = walk_memory_last(guard_leaf(leaf))
     context, builder = LeafContext(leaf), Builder(InsertPoint.before(leaf))
     spelling: Spelling = "tile"
     slide = plan_slide(context, vector_bytes)
     plan = plan_vectors(context, vector_bytes) if slide is None else None
-    dots = plan_dots(context, vector_bytes) if adds_dots else None
+    dots = plan_dots(context, vector_bytes, adds_dots) if adds_dots else None
     if slide is not None:
         lower_slide(slide, builder)
     elif dots is not None:

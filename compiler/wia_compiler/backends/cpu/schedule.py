@@ -48,14 +48,14 @@ REFUSED = {"use_tensor_cores": "a cpu has no tensor cores; its vectors multiply 
 class SchedulePass:
     """Nests in the form in which a CPU's registers and caches serve them.
 
-    ``vector_bytes``, ``vector_registers`` and ``caches`` are those of the CPU; ``adds_dots``: it
-    adds four products of 8-bit integers in one instruction.
+    ``vector_bytes``, ``vector_registers`` and ``caches`` are those of the CPU; ``adds_dots``: how
+    many products of 8-bit integers it adds in one instruction, 4, 2 or 0.
     """
 
     vector_bytes: int = 32
     vector_registers: int = 16
     caches: Caches = field(default_factory=Caches)
-    adds_dots: bool = False
+    adds_dots: int = 0
 
     name: ClassVar[str] = "schedule"
     level: ClassVar[Level] = "mid"

@@ -68,7 +68,7 @@ def choose_contraction(
     vector_registers: int,
     caches: Caches | None = None,
     *,
-    adds_dots: bool = False,
+    adds_dots: int = 0,
 ) -> Chosen:
     """The directives for a nest with a contraction; none where it is better left alone."""
     caches = caches or Caches()
@@ -77,7 +77,7 @@ def choose_contraction(
     if product is not None:
         chosen = stream_product(nest, product, lanes, vector_registers, caches)
         if chosen is None:
-            dots = adds_dots and adds_neighbours(product)
+            dots = adds_dots > 0 and adds_neighbours(product)
             chosen = block_product(nest, product, lanes, vector_registers, caches, dots=dots)
         if chosen is not None:
             return chosen

@@ -69,7 +69,7 @@ class CpuTarget:
 
         shared_worker().start()  # LLVM loads in its process while the passes run in this one
         host = self.host
-        adds_dots = host.has("avx512vnni") and host.has("avx512vl")
+        adds_dots = host.products_at_once
         schedule = SchedulePass(host.vector_bytes, host.vector_registers, host.caches, adds_dots)
         scales_vectors = host.has("avx512f") and host.has("avx512vl")
         return (schedule, LowerPass(host.vector_bytes, scales_vectors, adds_dots))

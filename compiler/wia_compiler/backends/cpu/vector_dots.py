@@ -1,4 +1,4 @@
-"""Sums of four products of 8-bit integers in one instruction (``vpdpbusd``), and their layout.
+"""Sums of four products of 8-bit integers in one instruction, or two by two.
 
 ::
 
@@ -6,6 +6,9 @@
       →  each group of 4 points of k:
            %b = 16 × 4 numbers of b        %a = 4 numbers of a, for all 16 lanes
            %acc = vpdpbusd %acc, %b, %a    each lane adds 4 products, in 32 bits that wrap
+
+Where there is no such instruction, the numbers at even and at odd places become 16 bits wide, and
+``vpmaddwd`` adds the products of two of them: no intermediate is rounded to 16 bits.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, llvm, scf, vector
-from xdsl.dialects.builtin import MemRefType, VectorType, i1, i8, i32
+from xdsl.dialects.builtin import MemRefType, VectorType, i1, i8, i16, i32
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
@@ -32,11 +35,17 @@ from wia_compiler.passes.llvm.types import strides_of
 from wia_compiler.passes.tile_rewrites.dots import NEIGHBOURS, integer_product
 
 _MOST_SUMS = 24
-_NAMES = {
+_FOURS = {
     64: "llvm.x86.avx512.vpdpbusd.512",
     32: "llvm.x86.avx512.vpdpbusd.256",
     16: "llvm.x86.avx512.vpdpbusd.128",
 }
+_PAIRS = {
+    64: "llvm.x86.avx512.pmaddw.d.512",
+    32: "llvm.x86.avx2.pmadd.wd",
+    16: "llvm.x86.sse2.pmadd.wd",
+}
+"""LLVM's names, by the bytes of a vector."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +53,15 @@ class DotPlan:
     """How a product is spelled: ``tile`` has its lanes, rows and ends.
 
     ``vectors`` is the operand whose neighbours lie side by side, ``scalars`` the one of which four
-    numbers go to all lanes; ``vectors_signed`` says that the first is the one with signs.
+    numbers go to all lanes; ``vectors_signed`` says that the first is the one with signs;
+    ``at_once`` are the products that an instruction adds, 4 or 2.
     """
 
     tile: VectorPlan
     vectors: int
     scalars: int
     vectors_signed: bool
+    at_once: int
 
     @property
     def context(self) -> LeafContext:
@@ -58,7 +69,7 @@ class DotPlan:
         return self.tile.context
 
 
-def plan_dots(context: LeafContext, vector_bytes: int) -> DotPlan | None:
+def plan_dots(context: LeafContext, vector_bytes: int, at_once: int) -> DotPlan | None:
     """How to spell a leaf with such instructions; ``None`` where it is no product laid out so."""
     leaf = context.leaf
     product = integer_product(leaf)
@@ -97,7 +108,7 @@ def plan_dots(context: LeafContext, vector_bytes: int) -> DotPlan | None:
         return None
     padding = ((None,), (None,))
     tile = VectorPlan(context, axis, lanes, rows, (fold,), rest, padding, False, ends)
-    return DotPlan(tile, vectors, scalars, product.is_signed(vectors))
+    return DotPlan(tile, vectors, scalars, product.is_signed(vectors), at_once)
 
 
 def _is_interleaved(results: Sequence[AffineExpr], k: AffineExpr) -> bool:
@@ -223,6 +234,14 @@ class _Product:
         chunks = [self._vector(emitter, group, chunk) for chunk in range(self.tile.chunks)]
         made: list[SSAValue] = []
         sums = iter(held)
+        if self.plan.at_once == 2:
+            signed = self.plan.vectors_signed
+            halves = [self._halves(emitter, values, signed=signed) for values in chunks]
+            for row in self.rows:
+                numbers = self._numbers(emitter, group, row, four)
+                others = self._halves(emitter, numbers, signed=not signed)
+                made += [self._pairs(emitter, next(sums), each, others) for each in halves]
+            return made
         for row in self.rows:
             numbers = self._numbers(emitter, group, row, four)
             for values in chunks:
@@ -230,10 +249,38 @@ class _Product:
                     (numbers, values) if self.plan.vectors_signed else (values, numbers)
                 )
                 call = llvm.CallIntrinsicOp(
-                    _NAMES[4 * self.tile.lanes], [next(sums), unsigned, signed], [self.sums]
+                    _FOURS[4 * self.tile.lanes], [next(sums), unsigned, signed], [self.sums]
                 )
                 made.append(emitter.emit(call))
         return made
+
+    def _halves(
+        self, emitter: IndexEmitter, values: SSAValue, *, signed: bool
+    ) -> tuple[SSAValue, SSAValue]:
+        """The numbers at even and at odd places, each in 16 bits."""
+        wide = VectorType(i16, [self.tile.lanes * 2])
+        both = emitter.emit(vector.BitcastOp(values, wide))
+        byte = emitter.emit(splat(8, wide))
+        if signed:
+            moved = emitter.emit(arith.ShLIOp(both, byte))
+            even = emitter.emit(arith.ShRSIOp(moved, byte))
+            return even, emitter.emit(arith.ShRSIOp(both, byte))
+        even = emitter.emit(arith.AndIOp(both, emitter.emit(splat(0xFF, wide))))
+        return even, emitter.emit(arith.ShRUIOp(both, byte))
+
+    def _pairs(
+        self,
+        emitter: IndexEmitter,
+        total: SSAValue,
+        a: tuple[SSAValue, SSAValue],
+        b: tuple[SSAValue, SSAValue],
+    ) -> SSAValue:
+        """A sum and four products more: those at even places, then those at odd ones."""
+        name = _PAIRS[4 * self.tile.lanes]
+        for one, other in zip(a, b, strict=True):
+            added = emitter.emit(llvm.CallIntrinsicOp(name, [one, other], [self.sums]))
+            total = emitter.emit(arith.AddiOp(total, added))
+        return total
 
     def _vector(self, emitter: IndexEmitter, group: SSAValue, chunk: int) -> SSAValue:
         operand = self.plan.vectors

@@ -40,6 +40,7 @@ _X86 = (
     r"llvm\.x86\.avx512\.permvar\.sf\.512",
     r"llvm\.x86\.avx512\.mask\.scalef\.p[sd]\.(128|256|512)",
     r"llvm\.x86\.avx512\.vpdpbusd\.(128|256|512)",
+    r"llvm\.x86\.(sse2\.pmadd\.wd|avx2\.pmadd\.wd|avx512\.pmaddw\.d\.512)",
 )
 _NVPTX = (
     *_SHARED,
