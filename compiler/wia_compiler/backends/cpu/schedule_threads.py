@@ -49,6 +49,8 @@ _WHOLE_PART = 1024
 """Parts are multiples of so many points where they are longer: whole vectors on every CPU."""
 _WHOLE_ROWS = 16
 """The same for shorter ones."""
+_FEWEST_ROWS = 128
+"""Rows of a part that has a row of results: folding these takes a hundredth of its time."""
 _EVEN_TURNS = 16
 """From so many iterations on, threads end at about the same time."""
 
@@ -70,7 +72,7 @@ def parallel_axis(nest: func.FuncOp, vector_bytes: int) -> Directive | None:
     if names:
         return directive("parallel", *dict.fromkeys(names))
     folds = [leaf for leaf in leaves_of(nest) if leaf.folds and not loops_around(leaf)]
-    return _in_parts(folds, 1, vector_bytes)
+    return _in_parts(folds, vector_bytes)
 
 
 def column_parts(nest: func.FuncOp, axis: str, columns: int, vector_bytes: int) -> Directive | None:
@@ -87,10 +89,13 @@ def column_parts(nest: func.FuncOp, axis: str, columns: int, vector_bytes: int) 
     if turns >= _EVEN_TURNS // 4:
         return None
     times = math.prod(loop.trip_count for loop in loops)
-    return _in_parts([leaf for leaf in leaves_of(nest) if leaf.folds], times, vector_bytes)
+    folds = [leaf for leaf in leaves_of(nest) if leaf.folds]
+    return _in_parts(folds, vector_bytes, times=times, least=_FEWEST_ROWS)
 
 
-def _in_parts(folds: Sequence[ComputeOp], times: int, vector_bytes: int) -> Directive | None:
+def _in_parts(
+    folds: Sequence[ComputeOp], vector_bytes: int, *, times: int = 1, least: int = 1
+) -> Directive | None:
     """Parts for the longest of some folds that run so many times, if all over its axis may be cut.
 
     Their sizes do not depend on the number of threads, and so no result does.
@@ -101,7 +106,7 @@ def _in_parts(folds: Sequence[ComputeOp], times: int, vector_bytes: int) -> Dire
     time_ns = _time_ns(longest, vector_bytes) * times
     axis = longest.reduce_axes.data[0].data
     extent = longest.sizes[longest.axis_names.index(axis)]
-    count = min(_MOST_PARTS, int(time_ns // (WORTH_NS / 4)), extent)
+    count = min(_MOST_PARTS, int(time_ns // (WORTH_NS / 4)), extent // least)
     if time_ns < WORTH_NS or count < 2:
         return None
     try:
@@ -124,14 +129,10 @@ def _shared_loops(block: Block, refused: set[str], vector_bytes: int) -> list[st
             continue
         chain = _chain(loop, refused)
         turns = math.prod(each.trip_count for each in chain)
-        inside = (
-            _shared_loops(loop.body.block, refused, vector_bytes)
-            if turns < _EVEN_TURNS // 4
-            else []
-        )
+        inside: list[str] = []
+        if turns < _EVEN_TURNS // 4:  # also where the loop itself may not be shared
+            inside = _shared_loops(loop.body.block, refused, vector_bytes)
         found += inside or [each.axis.data for each in chain if each.trip_count > 1]
-        if not chain:
-            found += _shared_loops(loop.body.block, refused, vector_bytes)
     return found
 
 
