@@ -28,7 +28,8 @@ from wia_compiler.dialects.shared_attributes import vector_type
 from wia_compiler.passes.emit_index import INDEX, IndexEmitter
 from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.points.forms import Loop, PointForms
-from wia_compiler.passes.points.lanes import Lanes, Mask, NotVectors
+from wia_compiler.passes.points.lane_values import Mask, NotVectors
+from wia_compiler.passes.points.lanes import Lanes
 from wia_compiler.passes.points.loop_axes import carried_of, is_independent
 
 LANES = "wia.lanes"

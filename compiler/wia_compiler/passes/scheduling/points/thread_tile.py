@@ -12,8 +12,8 @@ SYNTAX = "thread_tile AXIS SIZE, …"
 def apply(nest: ScheduledNest, directive: Directive) -> None:
     """Refuse the line: a loop of point code runs one point after the other.
 
-    ``unroll_and_jam i 4`` lets several iterations share the turns of the loops inside, ``vectorize j
-    16`` puts them in the lanes of vectors.
+    ``unroll_and_jam i 4`` lets several iterations share the turns of the loops inside,
+    ``vectorize j 16`` puts them in the lanes of vectors.
     """
     raise IllegalRewrite(
         f"the loops of {nest.name} are no leaves: there is no register tile to size",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from xdsl.dialects.builtin import StringAttr
 
 from wia_compiler.base.schedule import Directive
-from wia_compiler.dialects.tile import ForOp, LoopLevel
+from wia_compiler.dialects.tile import ForOp
 from wia_compiler.passes.points.bands import NewLoop, band_of, check_order, rebuild
 from wia_compiler.passes.points.forms import Loop
 from wia_compiler.passes.points.loop_axes import axis_name
@@ -69,4 +67,4 @@ def _set_level(nest: ScheduledNest, loop: Loop, directive: Directive) -> None:
     told = why_not_shared(loop) if isinstance(loop, ForOp) else reason
     if told is not None or not isinstance(loop, ForOp):
         raise IllegalRewrite(told or reason, hint=f"leave @{level} away", span=directive.span)
-    set_level(loop, cast(LoopLevel, level))
+    set_level(loop, level)
