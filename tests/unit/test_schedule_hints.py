@@ -154,14 +154,6 @@ def test_points_that_are_written_out_have_no_loop_to_unroll() -> None:
     assert not told.taken and "its points are written out" in told.reason
 
 
-def test_a_shared_loop_has_no_turns_and_says_so() -> None:
-    A, B = matrices(64, 64, 64)
-    build = build_of(MATMUL, "thread_tile i 8, j 16; unroll i 2; parallel i", A, B)
-    (told,) = [each for each in build.trace.decisions if each.kind == "warning"]
-    assert told.reason.startswith("hints of i.0: threads share its iterations")
-    np.testing.assert_array_equal(build(A, B), build_of(MATMUL, "", A, B)(A, B))
-
-
 def test_accumulators_announce_another_order() -> None:
     """Without them a sum of the text is its own; with them it is the one that they define."""
     a = np.random.default_rng(1).standard_normal(103).astype(np.float32)

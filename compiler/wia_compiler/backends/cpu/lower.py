@@ -156,8 +156,6 @@ def _lower_leaves(nest: func.FuncOp, vector_bytes: int, adds_dots: int) -> list[
     for op in list(walk(nest)):
         if isinstance(op, tile.ComputeOp):
             _lower_leaf(op, vector_bytes, adds_dots, unmet)
-        elif isinstance(op, tile.ForOp):
-            unmet.note_shared(shared_loops(op))
     for op in list(nest.body.block.ops):
         if isinstance(op, PositionsOp):
             op.detach()

@@ -1,15 +1,14 @@
-"""What a schedule asked of leaves and loops and the code of these does not do."""
+"""What a schedule asked of leaves and the code of these leaves does not do."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from wia_compiler.base.record import Decision
 from wia_compiler.dialects.leaf_hints import noted_lanes, streamed_outputs
-from wia_compiler.dialects.loop_hints import hints_of, lost_hints
-from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.dialects.loop_hints import lost_hints
+from wia_compiler.dialects.tile import ComputeOp
 
 Spelling = Literal["tile", "lanes", "scalars"]
 """As a register tile, as vectors along a row, point by point."""
@@ -22,7 +21,6 @@ _NO_STREAM = (
     "what it writes goes through the caches: stores past them take whole vectors along the rows of "
     "an array"
 )
-_NO_TURNS = "threads share its iterations one by one; give them to a loop inside"
 
 
 @dataclass
@@ -45,12 +43,6 @@ class Unmet:
             for output in sorted(streamed_outputs(leaf)):
                 name = leaf.outputs[output].name_hint or "a result"
                 self.lines |= {f"stream {name}: {_NO_STREAM}": None}
-
-    def note_shared(self, loops: Sequence[ForOp]) -> None:
-        """Note hints of loops whose iterations threads share: they have no turns."""
-        for loop in loops:
-            if hints_of(loop):
-                self.lines |= {f"hints of {loop.axis.data}: {_NO_TURNS}": None}
 
     def decisions(self, nest: str) -> list[Decision]:
         """A decision for each."""
