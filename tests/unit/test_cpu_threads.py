@@ -138,6 +138,8 @@ def test_threads_share_the_columns_of_a_streamed_matrix(
     [
         (PRODUCT, ("f32", "f32"), "tile k 8; parallel k.0", "k.0 walks a folded axis"),
         (PRODUCT, ("f32", "f32"), "parallel k", "axis 'k' has no loop"),
+        (PRODUCT, ("f32", "f32"), "tile i 4; unroll i.0 2; parallel i.0", "is to be written out"),
+        (PRODUCT, ("f32", "f32"), "tile i 4; parallel i.0; unroll i.0 2", "i.0 are shared"),
         (RUNNING, ("f32", "f32"), "parallel i", "reads what y"),
         (GATHER, ("f32", "i32", "f32"), "parallel i", "i.0 checks indices as it runs"),
     ],

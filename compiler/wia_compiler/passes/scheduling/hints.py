@@ -28,7 +28,7 @@ from wia_compiler.dialects.tile_points import AXIS
 from wia_compiler.passes.scf_rewrites.loops import trip_count
 from wia_compiler.passes.scheduling.nest import ScheduledNest
 from wia_compiler.passes.tile_rewrites import IllegalRewrite, axis_of, loops_around
-from wia_compiler.passes.tile_rewrites.levels import is_folded
+from wia_compiler.passes.tile_rewrites.levels import PARALLEL_LEVELS, is_folded
 
 Loop: TypeAlias = "ForOp | scf.ForOp"
 LONGEST_TILE = 64
@@ -82,7 +82,12 @@ class Place:
         return max(1, sum(1 for op in body.walk() if not op.regions))
 
     def note(self, **hints: object) -> None:
-        """Add to what is noted there."""
+        """Add to what is noted there; a loop that processors share is not written out."""
+        if isinstance(self.loop, ForOp) and self.loop.level.data in PARALLEL_LEVELS:
+            raise IllegalRewrite(
+                f"the iterations of {self.name} are shared: none follows another",
+                hint="name a loop inside of it",
+            )
         made = replace(self.hints, independent=self.independent, **hints)  # pyright: ignore[reportArgumentType]
         if self.leaf is not None:
             note_axis_hints(self.leaf, self.name, made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wia_compiler.base.schedule import Directive, Entry
+from wia_compiler.dialects.loop_hints import hints_of
 from wia_compiler.dialects.tile import ForOp
 from wia_compiler.passes.scheduling.nest import ScheduledNest
 from wia_compiler.passes.tile_rewrites import IllegalRewrite, axis_of, loops_around, set_level
@@ -43,6 +44,12 @@ def apply(nest: ScheduledNest, directive: Directive) -> None:
                 listed = ", ".join(dict.fromkeys(each.axis.data for each in free))
                 hint = f"threads may share {listed}" if free else "no loop of it can be shared"
                 raise IllegalRewrite(reason, hint=hint, span=entry.span)
+            if hints_of(loop):
+                raise IllegalRewrite(
+                    f"{loop.axis.data} is to be written out: its iterations belong together",
+                    hint=f"share a loop around it: tile {axis_of(loop)} SIZE makes one",
+                    span=entry.span,
+                )
             set_level(loop, nest.memory.parallel)
 
 
