@@ -218,5 +218,6 @@ def test_equal_requests_are_generated_once(monkeypatch: pytest.MonkeyPatch) -> N
     worker_module.generate.cache_clear()
     asked = request(ADD, outputs=("object",))
     first = worker_module.generate(asked)
+    assert first.time_ns > 0
     monkeypatch.setattr(worker_module, "shared_worker", None)
     assert worker_module.generate(request(ADD, outputs=("object",))) is first

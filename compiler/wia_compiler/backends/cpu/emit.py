@@ -61,6 +61,7 @@ def generate_code(
         outputs=("assembly", "object"),
     )
     generated = generate(request)
+    received = time.perf_counter_ns()
     listing = listing_of(generated.assembly, emitted.spans)
     check_symbols(generated.object, host.triple)
     finished = time.perf_counter_ns()
@@ -78,7 +79,7 @@ def generate_code(
             "machine",
             host.assembly,
             listing.text,
-            finished - written,
+            generated.time_ns + finished - received,
             line_spans=listing.line_spans,
         ),
     )
@@ -128,9 +129,7 @@ def resources_of(listing: str, object_: bytes, assembly: str = "x86") -> Mapping
     write one: spilled registers, and register buffers that did not become registers.
     """
     words = _WORDS[assembly]
-    frames = [
-        int(size, 0) << int(shift or 0) for size, shift in re.findall(words.frame, listing)
-    ]
+    frames = [int(size, 0) << int(shift or 0) for size, shift in re.findall(words.frame, listing)]
     widths = (bits for bits, used in words.vectors if re.search(used, listing, re.MULTILINE))
     return {
         "code_bytes": code_size(object_),

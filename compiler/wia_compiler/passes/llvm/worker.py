@@ -22,7 +22,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -55,11 +56,15 @@ class CodeRequest:
 
 @dataclass(frozen=True)
 class Generated:
-    """What a request asked for; the others are empty. ``assembly`` is PTX for NVPTX triples."""
+    """What a request asked for; the others are empty. ``assembly`` is PTX for NVPTX triples.
+
+    ``time_ns`` is what ``generate`` waited for it.
+    """
 
     ir: str = ""
     assembly: str = ""
     object: bytes = field(default=b"", repr=False)
+    time_ns: int = field(default=0, compare=False)
 
 
 class _ProcessDied(Exception):
@@ -197,7 +202,9 @@ class Worker:
 @functools.lru_cache(maxsize=4)
 def generate(request: CodeRequest) -> Generated:
     """What ``shared_worker().generate`` gives; a kernel whose record is made later comes twice."""
-    return shared_worker().generate(request)
+    started = time.perf_counter_ns()
+    made = shared_worker().generate(request)
+    return replace(made, time_ns=time.perf_counter_ns() - started)
 
 
 _SHARED: list[Worker] = []
