@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.emit_leaf import fold_op, is_folded_into
-from wia_compiler.passes.expand_math.builder import NEVER_POSITIVE
+from wia_compiler.passes.expand_math.ranges import NEVER_POSITIVE
 from wia_compiler.passes.tile_rewrites import leaves_of, scope_of
 
 _NO_SIGNED_ZEROS = FastMathFlagsAttr([FastMathFlag.NO_SIGNED_ZEROS])

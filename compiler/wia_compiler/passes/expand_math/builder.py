@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from xdsl.dialects import arith, llvm, math, scf
+from xdsl.dialects import arith, math, scf
 from xdsl.dialects.builtin import (
     AnyFloat,
     DenseIntOrFPElementsAttr,
@@ -112,33 +112,6 @@ class Expansion:
         return self._constants[key]
 
 
-NEVER_POSITIVE = "wia.never_positive"
-"""Attribute of an op whose float result is known to be at most 0, or NaN."""
-
-_SCALE = {bits: f"llvm.x86.avx512.mask.scalef.ps.{bits}" for bits in (128, 256, 512)}
-"""AVX-512's multiplication by powers of two, by the bits of a vector; ``pd`` for f64."""
-_ROUNDING_OF_THE_THREAD = 4
-_PERMUTE = "llvm.x86.avx512.permvar.sf.512"
-"""Lanes of a vector by an index for each."""
-
-
-def _is_never_negative(value: SSAValue) -> bool:
-    """Whether a float is plainly a square, a magnitude or a power."""
-    op = value.owner
-    if isinstance(op, arith.MulfOp):
-        return op.lhs is op.rhs
-    return isinstance(op, math.AbsFOp | math.ExpOp | math.SqrtOp)
-
-
-def _bits_of(type_: Attribute) -> int:
-    """Bits of a vector of floats; 0 for a scalar."""
-    if not isinstance(type_, VectorType):
-        return 0
-    vector = cast("VectorType[Attribute]", type_)
-    width = 32 if isinstance(vector.element_type, Float32Type) else 64
-    return width * vector.get_shape()[0] if len(vector.get_shape()) == 1 else 0
-
-
 def element_of(type_: Attribute) -> Attribute:
     """The element type of a vector; any other type itself."""
     if isinstance(type_, VectorType):
@@ -190,22 +163,6 @@ class Number:
     def is_f32(self) -> bool:
         """Whether its elements are f32."""
         return isinstance(element_of(self.type), Float32Type)
-
-    @property
-    def is_never_positive(self) -> bool:
-        """Whether it is plain that this float is at most 0, or NaN."""
-        op = self.value.owner
-        match op:
-            case _ if isinstance(op, Operation) and NEVER_POSITIVE in op.attributes:
-                return True
-            case arith.NegfOp():
-                return _is_never_negative(op.operand)
-            case arith.MulfOp():
-                owners = [each.owner for each in op.operands]
-                negated = [each.operand for each in owners if isinstance(each, arith.NegfOp)]
-                return len(negated) == 1 and negated[0] in op.operands
-            case _:
-                return False
 
     def _other(self, other: Number | float | int) -> Number:
         return other if isinstance(other, Number) else self.at.constant(other, self.type)
@@ -331,31 +288,6 @@ class Number:
         """The larger of the two; NaN stays NaN."""
         bound = self._other(limit)
         return bound.compare("ogt", self).select(bound, self)
-
-    def scaled_at_once(self, power: Number) -> Number | None:
-        """This float times ``2^floor(power)``, rounded once; ``None`` where that takes steps."""
-        name = _SCALE.get(_bits_of(self.type)) if self.at.scales_vectors else None
-        if name is None:
-            return None
-        lanes = cast("VectorType[Attribute]", self.type).get_shape()[0]
-        every = self.at.constant(-1, IntegerType(max(8, lanes)))
-        operands = [self.value, power.value, self.value, every.value]
-        if name.endswith("512"):
-            operands.append(self.at.constant(_ROUNDING_OF_THE_THREAD, IntegerType(32)).value)
-        suffix = name.replace("ps", "ps" if self.is_f32 else "pd")
-        return self._op(llvm.CallIntrinsicOp(suffix, operands, [self.type]))
-
-    def chosen_from(self, table: Sequence[float]) -> Number | None:
-        """An element of a table of 16 f32, by the low 4 bits of these integers.
-
-        ``None`` where that is not one instruction, which takes the table from a register.
-        """
-        type_ = self.like(f32)
-        if not self.at.scales_vectors or _bits_of(type_) != 512 or len(table) != 16:
-            return None
-        values = DenseIntOrFPElementsAttr.from_list(cast("VectorType[Any]", type_), list(table))
-        held = self.at.insert(arith.ConstantOp(values, cast("VectorType[Any]", type_)))
-        return self._op(llvm.CallIntrinsicOp(_PERMUTE, [held, self.value], [type_]))
 
     def polynomial(self, coefficients: Sequence[float]) -> Number:
         """``c0 + c1 x + c2 x^2 + …`` by Horner's rule with fused multiply-adds."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from wia_compiler.passes.expand_math import coefficients
 from wia_compiler.passes.expand_math.builder import Number
+from wia_compiler.passes.expand_math.instructions import chosen_from, scaled_at_once
+from wia_compiler.passes.expand_math.ranges import is_never_positive
 
 LOG2_E = 1.4426950408889634
 # ln 2 in two parts of each format; a fused multiply-add takes the first one's product exactly.
@@ -12,6 +14,7 @@ _LN2_F64 = (0.6931471805599453, 2.3190468138462996e-17)
 # Adding 1.5 * 2^23 (2^52) to a number rounds it to a whole one, which stands in the low bits.
 _SHIFT_F32 = (12582912.0, 0x4B400000)
 _SHIFT_SIXTEENTHS = 786432.0
+_SIXTEENTHS = tuple(2.0 ** (k / 16) for k in range(16))
 _SHIFT_F64 = (6755399441055744.0, 0x4338000000000000)
 
 
@@ -21,7 +24,7 @@ def exp(x: Number) -> Number:
     Beyond the range it is inf or 0; NaN stays NaN.
     """
     lowest, highest = (-104.0, 89.0) if x.is_f32 else (-746.0, 710.0)
-    x = (x if x.is_never_positive else x.at_most(highest)).at_least(lowest)
+    x = (x if is_never_positive(x.value) else x.at_most(highest)).at_least(lowest)
     at_once = _exp_by_table(x) if x.is_f32 else None
     if at_once is not None:
         return at_once
@@ -37,14 +40,14 @@ def _exp_by_table(x: Number) -> Number | None:
     Adding 1.5 * 2^19 leaves n + k/16 in the low bits. |r| <= ln(2)/32, so that a cubic is enough.
     """
     shifted = x.fma(LOG2_E, _SHIFT_SIXTEENTHS)
-    power = shifted.bits().chosen_from([2.0 ** (k / 16) for k in range(16)])
+    power = chosen_from(shifted.bits(), _SIXTEENTHS)
     if power is None:
         return None
     whole = shifted - _SHIFT_SIXTEENTHS
     high, low = _LN2_F32
     r = whole.fma(-low, whole.fma(-high, x))
     tail = r.polynomial((1.0, 0.5, 1 / 6))
-    return (power * r).fma(tail, power).scaled_at_once(whole)
+    return scaled_at_once((power * r).fma(tail, power), whole)
 
 
 def exp2(x: Number) -> Number:
@@ -97,7 +100,7 @@ def power_of_two(n: Number, is_f32: bool) -> Number:
 
 def scaled(mantissa: Number, shifted: Number, whole: Number) -> Number:
     """``mantissa * 2^n`` where 2^n alone may be out of range; n is what ``whole_part`` gave."""
-    at_once = mantissa.scaled_at_once(whole)
+    at_once = scaled_at_once(mantissa, whole)
     if at_once is not None:
         return at_once
     n = whole_number(shifted)

@@ -23,7 +23,8 @@ from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.passes.decomposing.kept import is_kept_whole
 from wia_compiler.passes.facts import TargetFacts
-from wia_compiler.passes.nests.attention_block import Heads, QueryBlock
+from wia_compiler.passes.nests.attention_block import QueryBlock
+from wia_compiler.passes.nests.attention_heads import Heads
 from wia_compiler.passes.nests.leaf_writer import LeafWriter
 from wia_compiler.passes.nests.plan import Group
 from wia_compiler.passes.nests.views import View
