@@ -41,15 +41,21 @@ class Segment:
 
     def kept_stores(self, forms: PointForms) -> list[memref.StoreOp]:
         """The stores, of several to one element the last."""
-        kept: list[memref.StoreOp] = []
-        for number, store in enumerate(self.stores):
-            later = [each for each in self.stores[number + 1 :] if each.memref is store.memref]
-            if any(forms.accesses[each] == forms.accesses[store] for each in later):
-                continue
-            if not all(are_apart(store, each, forms) for each in later):
-                name = store.memref.name_hint or "an array"
-                raise NotRaised(f"{name} is written twice, at indices that may be the same")
-            kept.append(store)
+        last: dict[tuple[object, ...], memref.StoreOp] = {}
+        terms: dict[SSAValue, set[tuple[object, ...]]] = {}
+        for store in self.stores:
+            places = forms.accesses[store]
+            last.pop((store.memref, places), None)
+            last[store.memref, places] = store
+            terms.setdefault(store.memref, set()).add(tuple(each.terms for each in places))
+        kept = list(last.values())
+        # Places that differ by numbers alone are apart; of others it must be seen, pair by pair.
+        unlike = [store for store in kept if len(terms[store.memref]) > 1]
+        for number, store in enumerate(unlike):
+            for other in unlike[number + 1 :]:
+                if other.memref is store.memref and not are_apart(store, other, forms):
+                    name = store.memref.name_hint or "an array"
+                    raise NotRaised(f"{name} is written twice, at indices that may be the same")
         return kept
 
 
