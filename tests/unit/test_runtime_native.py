@@ -149,10 +149,23 @@ def test_the_largest_f32_is_a_scalar_and_the_next_number_is_none(program):
         program.scaled(A, np.nextafter(largest, np.inf).item())
 
 
-def test_other_numbers_go_through_python(program):
+def test_other_numbers_go_through_python_and_are_read_there_once(program, monkeypatch):
+    from wia_compiler.runtime import kernel as kernel_module
+
+    read = kernel_module.read_arguments
+    count = [0]
+
+    def counting(*arguments):
+        count[0] += 1
+        return read(*arguments)
+
+    monkeypatch.setattr(kernel_module, "read_arguments", counting)
     program.scaled(A, 2.0)
-    for alpha in (np.float32(3.0), np.float64(3.0), 3, np.array(3.0)):
-        np.testing.assert_array_equal(program.scaled(A, alpha), A * 3)
+    others = (np.float32(3.0), np.float64(3.0), 3, np.array(3.0))
+    for _ in range(3):
+        for alpha in others:
+            np.testing.assert_array_equal(program.scaled(A, alpha), A * 3)
+    assert len(program.scaled._plans) == 1 and count[0] == 1 + len(others)
 
 
 def test_defaults(program, python_calls):

@@ -73,7 +73,7 @@ def _argument(
         if passed is None:
             return ConstantArgument(array)
         dtype = scalar_dtype(parameter)
-        return ScalarArgument(dtype) if takes_natively(dtype) else None
+        return ScalarArgument(dtype) if takes_natively(passed, dtype) else None
     if parameter.role == "bound":
         value = bindings.get(parameter.name)
         if type(bindings) is not dict or value is not array or not _is_plain(array):

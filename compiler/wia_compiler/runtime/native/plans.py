@@ -104,9 +104,11 @@ Argument = ArrayArgument | BoundArgument | ConstantArgument | ScalarArgument
 _SCALAR_KINDS = {"f64": 3, "f32": 4, "bool": 6}
 
 
-def takes_natively(dtype: DType) -> bool:
-    """Whether Python numbers become scalars of this dtype in machine code."""
-    return dtype.name in _SCALAR_KINDS or dtype.kind in ("int", "uint")
+def takes_natively(number: object, dtype: DType) -> bool:
+    """Whether numbers of this very type become scalars of this dtype in machine code."""
+    if dtype.kind == "float":
+        return type(number) is float and dtype.name in _SCALAR_KINDS
+    return type(number) is (bool if dtype.kind == "bool" else int)
 
 
 class Plan:
