@@ -1,4 +1,4 @@
-"""Schedules that a nest cannot follow: each gives the message in the file beside it, at its line."""
+"""Schedules that a nest cannot follow: each gives the message beside it, at its line."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 from ptx_texts import launch
-from wia_compiler.simulators.ptx.decode import IDLE, _MEMORY, _WARP
+from wia_compiler.simulators.ptx.decode import _MEMORY, _WARP, IDLE
 from wia_compiler.simulators.ptx.values.compare import COMPARISONS
 from wia_compiler.simulators.ptx.values.floats import FLOATS
 from wia_compiler.simulators.ptx.values.integers import INTEGERS

@@ -135,7 +135,7 @@ class _Recovery:
         for depth in range(len(self._states), 0, -1):
             state = self._states[depth - 1]
             choices = fault.accepts if depth == len(self._states) else self._starts(state)
-            if _DIRECTIVE <= self._starts(state):
+            if self._starts(state) >= _DIRECTIVE:
                 position = self._after_statement(fault.start)
             else:
                 position = self._fresh_start(choices, fault)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from wia_compiler.simulators.ptx.jit.code import Function, Value, element_type
 from wia_compiler.simulators.ptx.jit.conversions import BOOL, converted
 from wia_compiler.simulators.ptx.jit.lanes import Lanes, mask_bits

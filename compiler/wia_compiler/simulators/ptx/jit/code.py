@@ -15,6 +15,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+
 from wia_compiler.simulators.ptx.threads import WARP
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -7,6 +7,7 @@ close groups together here; where they do not, the launch bails.
 from __future__ import annotations
 
 import numpy as np
+
 from wia_compiler.simulators.ptx.jit.access import (
     Access,
     Window,

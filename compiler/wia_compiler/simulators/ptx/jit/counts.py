@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from wia_compiler.simulators.ptx.jit.access import Access, Window
 from wia_compiler.simulators.ptx.jit.code import Function, Value
 from wia_compiler.simulators.ptx.jit.conversions import converted

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from wia_compiler.passes.llvm.library import llvm_binding
 from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
 from wia_compiler.simulators.ptx.graph import BasicBlock

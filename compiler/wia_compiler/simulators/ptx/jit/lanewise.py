@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
 from wia_compiler.simulators.ptx.jit.code import BF16, Function, Value
 from wia_compiler.simulators.ptx.jit.conversions import (
     BOOL,

@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import numpy as np
+
 from wia_compiler.simulators.ptx.decode_matrix import ELEMENTS, SUMS, matrix_count, sizes_of
 from wia_compiler.simulators.ptx.jit.access import (
     Access,

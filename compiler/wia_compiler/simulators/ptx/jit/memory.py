@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
 from wia_compiler.simulators.ptx.decode_memory import (
     check_memory_flags,
     is_fixed,

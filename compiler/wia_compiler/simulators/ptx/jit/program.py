@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
 from wia_compiler.simulators.ptx.decode import IDLE, check_flags, row_of
 from wia_compiler.simulators.ptx.graph import BasicBlock, gathers
 from wia_compiler.simulators.ptx.jit.atomics import write_atomic

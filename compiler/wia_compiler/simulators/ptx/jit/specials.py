@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
 from wia_compiler.simulators.ptx.jit.code import Function, Value
 from wia_compiler.simulators.ptx.jit.conversions import converted
 from wia_compiler.simulators.ptx.jit.layout import WarpLayout, word_offset

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
+
 from wia_compiler.simulators.ptx.jit.code import Function, Value
 from wia_compiler.simulators.ptx.jit.conversions import (
     BOOL,

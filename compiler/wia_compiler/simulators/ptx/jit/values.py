@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
+
 from wia_compiler.simulators.ptx.jit.code import Function, Value
 from wia_compiler.simulators.ptx.jit.conversions import converted, reinterpreted
 from wia_compiler.simulators.ptx.jit.lanes import Lanes
