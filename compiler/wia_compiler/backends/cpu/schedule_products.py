@@ -30,7 +30,7 @@ from wia_compiler.passes.affine import atoms
 from wia_compiler.passes.llvm.types import size_bytes, strides_of
 from wia_compiler.passes.schedule import Chosen
 from wia_compiler.passes.scheduling.operands import operand_name
-from wia_compiler.passes.tile_rewrites.dots import NEIGHBOURS, integer_product
+from wia_compiler.passes.tile_rewrites.integer_products import NEIGHBOURS, integer_product
 
 _LATENCY = 8
 """Sums in flight that keep the multipliers busy: 4 cycles of latency, 2 results a cycle."""

@@ -32,7 +32,7 @@ from wia_compiler.passes.emit_index import IndexEmitter
 from wia_compiler.passes.emit_leaf import LeafContext
 from wia_compiler.passes.lane_ops import splat
 from wia_compiler.passes.llvm.types import strides_of
-from wia_compiler.passes.tile_rewrites.dots import NEIGHBOURS, integer_product
+from wia_compiler.passes.tile_rewrites.integer_products import NEIGHBOURS, integer_product
 
 _MOST_SUMS = 24
 _FOURS = {

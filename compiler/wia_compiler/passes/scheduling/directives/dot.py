@@ -5,7 +5,8 @@ from __future__ import annotations
 from wia_compiler.base.schedule import Directive
 from wia_compiler.passes.scheduling.nest import ScheduledNest
 from wia_compiler.passes.tile_rewrites import IllegalRewrite, scope_of
-from wia_compiler.passes.tile_rewrites.dots import integer_product, interleave_dots
+from wia_compiler.passes.tile_rewrites.dots import interleave_dots
+from wia_compiler.passes.tile_rewrites.integer_products import integer_product
 
 SYNTAX = "dot"
 
