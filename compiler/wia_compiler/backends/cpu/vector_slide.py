@@ -20,13 +20,20 @@ from typing import cast
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, memref, scf, vector
-from xdsl.dialects.builtin import MemRefType, VectorType, i1
+from xdsl.dialects.builtin import MemRefType, VectorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineSymExpr
 
 from wia_compiler.backends.cpu.flat import flat_view
+from wia_compiler.backends.cpu.slide_lanes import (
+    ceiling,
+    extreme,
+    mask_of,
+    picked_lanes,
+    place_of,
+    shifted,
+)
 from wia_compiler.backends.cpu.slide_plan import SlidePlan
-from wia_compiler.backends.cpu.turn_square import shuffle
 from wia_compiler.backends.cpu.vector_body import emit_vector_body
 from wia_compiler.backends.cpu.vector_plan import Condition
 from wia_compiler.dialects.arith_lanes import SelectLanesOp
@@ -34,8 +41,6 @@ from wia_compiler.passes.affine import LinearForm, linear_form, range_of
 from wia_compiler.passes.emit_index import INDEX, IndexEmitter
 from wia_compiler.passes.lane_ops import splat
 from wia_compiler.passes.llvm.types import num_elements
-
-_FAR = 1 << 40
 
 Numbers = Mapping[int, int]
 """Axes whose place is a number here."""
@@ -201,11 +206,9 @@ class _Version:
                 first.append(-(number // step))
                 end.append(-((number - condition.limit) // step))
             else:
-                first.append(_divided(emitter, rest, -number, step))
-                end.append(_divided(emitter, rest, condition.limit - number, step))
-        lanes = _Lanes(
-            _extreme(emitter, first, largest=True), _extreme(emitter, end, largest=False)
-        )
+                first.append(ceiling(emitter, rest, -number, step))
+                end.append(ceiling(emitter, rest, condition.limit - number, step))
+        lanes = _Lanes(extreme(emitter, first, largest=True), extreme(emitter, end, largest=False))
         if isinstance(lanes.first, int) and isinstance(lanes.end, int) and lanes.first >= lanes.end:
             return _Lanes(0, 0)
         if not tests:
@@ -266,7 +269,7 @@ class _Version:
         emitter, type_ = point.emitter, self._type(operand, self.plan.lanes)
         if lanes == _Lanes(0, 0):
             return emitter.emit(splat(0, type_))
-        place = _sum(emitter, rest, number)
+        place = place_of(emitter, rest, number)
         inside: SSAValue | None = None
         if isinstance(lanes.end, SSAValue):
             # Where no lane takes part, the element may not exist: another one is read.
@@ -291,7 +294,7 @@ class _Version:
             self._vector(point, operand, lanes, rest, number - phase, phase, part)
             for part in range(step)
         ]
-        return _picked(emitter, vectors, phase, step, plan.lanes)
+        return picked_lanes(emitter, vectors, phase, step, plan.lanes)
 
     def _vector(
         self,
@@ -306,13 +309,13 @@ class _Version:
         """The ``part``-th vector from a place on, only the elements that ``lanes`` pick."""
         emitter, step, count = point.emitter, self.plan.step(operand), self.plan.lanes
         skipped = part * count
-        first = _shifted(emitter, lanes.first, step, phase - skipped)
-        end = _shifted(emitter, lanes.end, step, phase - step + 1 - skipped)
+        first = shifted(emitter, lanes.first, step, phase - skipped)
+        end = shifted(emitter, lanes.end, step, phase - step + 1 - skipped)
         if self._has_neighbours(operand, point, lanes, number):
             # Elements between the picked ones exist: they may be loaded too, and be shared.
-            first = _shifted(emitter, lanes.first, step, -skipped)
-            end = _shifted(emitter, lanes.end, step, -skipped)
-        place, type_ = _sum(emitter, rest, number + skipped), self._type(operand, count)
+            first = shifted(emitter, lanes.first, step, -skipped)
+            end = shifted(emitter, lanes.end, step, -skipped)
+        place, type_ = place_of(emitter, rest, number + skipped), self._type(operand, count)
         if isinstance(first, int) and isinstance(end, int):
             first, end = max(first, 0), min(end, count)
             if first >= end:
@@ -323,7 +326,7 @@ class _Version:
         if (first, end) == (0, count):
             made = emitter.emit(vector.LoadOp(self.views[operand], [place], type_))
         else:
-            mask = _mask_of(emitter, first, end, count)
+            mask = mask_of(emitter, first, end, count)
             zero = emitter.emit(splat(0, type_))
             made = emitter.emit(
                 vector.MaskedLoadOp(self.views[operand], [place], mask, zero, type_)
@@ -358,7 +361,7 @@ class _Version:
                 return None
         key = ("mask", lanes)
         if key not in point.known:
-            made = _mask_of(point.emitter, lanes.first, lanes.end, self.plan.lanes)
+            made = mask_of(point.emitter, lanes.first, lanes.end, self.plan.lanes)
             point.known[key] = made
         return point.known[key]
 
@@ -370,7 +373,7 @@ class _Version:
         type_ = self._type(operand, self.plan.lanes)
         if count == self.plan.lanes:
             return emitter.emit(vector.LoadOp(self.views[operand], [place], type_))
-        mask, zero = _mask_of(emitter, 0, count, self.plan.lanes), emitter.emit(splat(0, type_))
+        mask, zero = mask_of(emitter, 0, count, self.plan.lanes), emitter.emit(splat(0, type_))
         return emitter.emit(vector.MaskedLoadOp(self.views[operand], [place], mask, zero, type_))
 
     def _store(self, emitter: IndexEmitter, each: Sum, value: SSAValue) -> None:
@@ -379,7 +382,7 @@ class _Version:
         place, count = self._output_place(emitter, each), self._count(chunk)
         store: Operation = vector.StoreOp(value, self.views[operand], [place])
         if count < self.plan.lanes:
-            mask = _mask_of(emitter, 0, count, self.plan.lanes)
+            mask = mask_of(emitter, 0, count, self.plan.lanes)
             store = vector.MaskedStoreOp.build(operands=[self.views[operand], [place], mask, value])
         emitter.builder.insert(_located(store, emitter))
 
@@ -395,88 +398,7 @@ class _Version:
         }
         point = _Point(emitter, numbers, {})
         form = self.plan.places[len(self.plan.leaf.inputs) + output]
-        return _sum(emitter, *self._value(point, form))
-
-
-def _sum(emitter: IndexEmitter, rest: SSAValue | None, number: int) -> SSAValue:
-    return emitter.constant(number) if rest is None else emitter.add(rest, emitter.constant(number))
-
-
-def _divided(emitter: IndexEmitter, rest: SSAValue, number: int, step: int) -> SSAValue:
-    """``ceil((number - rest) / step)``."""
-    above = emitter.subtract(emitter.constant(number + step - 1), rest)
-    if step == 1:
-        return above
-    # Division of what is not negative: both sides are moved up by more than any place.
-    moved = emitter.add(above, emitter.constant(step * _FAR))
-    quotient = emitter.binary(arith.DivUIOp, moved, emitter.constant(step))
-    return emitter.subtract(quotient, emitter.constant(_FAR))
-
-
-def _extreme(
-    emitter: IndexEmitter, values: Sequence[SSAValue | int], *, largest: bool
-) -> SSAValue | int:
-    """The largest or smallest of some values, a number where all are."""
-    numbers = [each for each in values if isinstance(each, int)]
-    total: SSAValue | int = max(numbers) if largest else min(numbers)
-    for each in values:
-        if isinstance(each, SSAValue):
-            other = emitter.constant(total) if isinstance(total, int) else total
-            op = arith.MaxSIOp if largest else arith.MinSIOp
-            total = emitter.binary(op, each, other)
-    return total
-
-
-def _shifted(emitter: IndexEmitter, value: SSAValue | int, step: int, by: int) -> SSAValue | int:
-    """``value * step + by``."""
-    if isinstance(value, int):
-        return value * step + by
-    return emitter.add(emitter.scale(value, step), emitter.constant(by))
-
-
-def _picked(
-    emitter: IndexEmitter, vectors: Sequence[SSAValue], phase: int, step: int, lanes: int
-) -> SSAValue:
-    """Every ``step``-th lane of some vectors, from ``phase`` on."""
-    if step == 1:
-        return vectors[0]
-    result: SSAValue | None = None
-    for part, each in enumerate(vectors):
-        inside = [(lane, lane * step + phase - part * lanes) for lane in range(lanes)]
-        taken = {lane: place for lane, place in inside if 0 <= place < lanes}
-        if result is None:
-            result = shuffle(emitter, each, each, [taken.get(lane, 0) for lane in range(lanes)])
-            if part + 1 < len(vectors):
-                # Two vectors are picked from at once.
-                pair = {lane: place for lane, place in inside if 0 <= place < 2 * lanes}
-                chosen = [pair.get(lane, 0) for lane in range(lanes)]
-                result = shuffle(emitter, each, vectors[1], chosen)
-        elif part > 1:
-            chosen = [lanes + taken[lane] if lane in taken else lane for lane in range(lanes)]
-            result = shuffle(emitter, result, each, chosen)
-    assert result is not None
-    return result
-
-
-def _mask_of(
-    emitter: IndexEmitter, first: SSAValue | int, end: SSAValue | int, lanes: int
-) -> SSAValue:
-    """Lanes from ``first`` to before ``end``, which may lie outside of the vector."""
-    shape = VectorType(i1, [lanes])
-    mask = emitter.emit(_create_mask(_as_value(emitter, end), shape))
-    if isinstance(first, int) and first <= 0:
-        return mask
-    before = emitter.emit(_create_mask(_as_value(emitter, first), shape))
-    after = emitter.emit(arith.XOrIOp(before, emitter.emit(splat(True, shape))))
-    return emitter.emit(arith.AndIOp(mask, after))
-
-
-def _as_value(emitter: IndexEmitter, number: SSAValue | int) -> SSAValue:
-    return emitter.constant(number) if isinstance(number, int) else number
-
-
-def _create_mask(count: SSAValue, shape: VectorType[Attribute]) -> Operation:
-    return vector.CreateMaskOp.build(operands=[[count]], result_types=[shape])
+        return place_of(emitter, *self._value(point, form))
 
 
 def _located(op: Operation, emitter: IndexEmitter) -> Operation:
