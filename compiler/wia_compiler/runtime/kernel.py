@@ -124,9 +124,9 @@ class Kernel(NativeCallable):
     ) -> Kernel:
         """The same kernel for another target, or built in another way; ``None`` keeps what it has.
 
-        ``schedule`` says how its loops run: a text of directives (``"tile i 128, j 128; keep"``), of
-        whole ``schedule`` blocks, or what ``build.schedule`` printed; ``"default"`` leaves
-        it to the target. ``debug`` checks every index of loop-level text while it runs; ``verify``
+        ``schedule`` says how its loops run: a text of directives (``"tile i 128; keep"``), of whole
+        ``schedule`` blocks, or what ``build.schedule`` printed; ``"default"`` leaves it to the
+        target. ``debug`` checks every index of loop-level text while it runs; ``verify``
         compares every stage of each build with the kernel as written, and names the first pass that
         changed what it computes. ``TargetError`` lists the targets that exist, ``CompileError`` is
         raised for a schedule that cannot be read.
