@@ -75,6 +75,19 @@ def test_memory_of_each_thread_is_its_own(monkeypatch: pytest.MonkeyPatch) -> No
         np.testing.assert_allclose(build(a, b), a @ b, rtol=1e-4, atol=1e-4)
 
 
+def test_a_loop_inside_of_a_shared_one_is_run_by_the_thread_that_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where a loop that nobody shares stands between them."""
+    a, b = normal(33, 20), normal(20, 17)
+    schedule = "schedule k { tile i 8; tile j 4; tile i 4; parallel i.0; parallel i.1; }"
+    build = wia.compile(PRODUCT)["k"].build(a, b, schedule=schedule)
+    assert build.stage("schedule").text.count("@thread {") == 2
+    assert build.stage("lower").text.count("scf.parallel") == 1
+    monkeypatch.setenv("WIA_NUM_THREADS", "3")
+    np.testing.assert_allclose(build(a, b), a @ b, rtol=1e-4, atol=1e-4)
+
+
 def test_small_kernels_are_left_on_one_thread_and_large_ones_are_not() -> None:
     kernel = wia.compile("kernel k(input x: tensor, output y: tensor) { y = exp(x); }")["k"]
     small, large = (kernel.build(wia.spec((n, 100), "f32")) for n in (10, 100_000))

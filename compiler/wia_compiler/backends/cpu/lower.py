@@ -135,8 +135,8 @@ def _lower_loop(op: tile.ForOp) -> None:
         arith.ConstantOp(IntegerAttr(value, IndexType()))
         for value in (0, op.extent.value.data, op.step.value.data)
     )
+    _lower_loops(op.body.block)  # while it is in its place: loops in it see what is shared around
     body = op.body.detach_block(0)
-    _lower_loops(body)
     body.add_op(scf.YieldOp())
     loop = scf.ForOp(start, stop, step, [], Region(body))
     note_hints(loop, hints_of(op))
