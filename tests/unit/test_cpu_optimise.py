@@ -48,6 +48,43 @@ def test_loops_on_scalars_are_left_to_the_optimiser(body, expected):
     assert needs_optimiser(parse_ir(LOOP.format(body=body))) is expected
 
 
+SHARED = """
+func.func @nest(%a: memref<64xf32>, %v: vector<8xf32>) {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %number = arith.constant 1.0 : f32
+  "scf.parallel"(%zero, %one, %one) <{{operandSegmentSizes = array<i32: 1, 1, 1, 0>}}> ({{
+  ^bb0(%i: index):
+    {body}
+    scf.reduce
+  }}) : (index, index, index) -> ()
+  func.return
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("memref.store %number, %a[%i] : memref<64xf32>", True),
+        ("vector.store %v, %a[%i] : memref<64xf32>, vector<8xf32>", False),
+        (
+            "scf.for %j = %zero to %i step %one {\n"
+            "vector.store %v, %a[%j] : memref<64xf32>, vector<8xf32>\n}",
+            False,
+        ),
+        (
+            "scf.for %j = %zero to %i step %one {\n"
+            "memref.store %number, %a[%j] : memref<64xf32>\n}",
+            True,
+        ),
+    ],
+    ids=["scalars", "vectors", "a loop of vectors inside", "a loop of scalars inside"],
+)
+def test_loops_that_threads_share_are_loops_too(body, expected):
+    assert needs_optimiser(parse_ir(SHARED.format(body=body))) is expected
+
+
 def test_code_without_loops_is_not():
     text = """
 func.func @nest(%a: memref<f32>) {

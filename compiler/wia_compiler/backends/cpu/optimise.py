@@ -8,7 +8,7 @@ from xdsl.ir import Operation
 
 from wia_compiler.dialects.walk import walk
 
-_LOOPS = (scf.ForOp, scf.WhileOp)
+_LOOPS = (scf.ForOp, scf.ParallelOp, scf.WhileOp)
 
 
 def needs_optimiser(module: ModuleOp) -> bool:
