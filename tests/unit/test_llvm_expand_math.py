@@ -83,6 +83,14 @@ def test_largest_error(op: str, dtype: str) -> None:
         )
 
 
+def test_largest_error_of_exp_with_a_table() -> None:
+    x = arguments("f32")
+    options = ExpandOptions(scales_vectors=True)
+    run = elementwise("%y = math.exp %x0 : f32", ["f32"], "f32", count=COUNT, options=options)
+    with np.errstate(all="ignore"):
+        assert largest_error(run(x, dtype=np.float32), np.exp(x.astype(np.float64))) <= 1.08
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_largest_error_of_erf(dtype: str) -> None:
     x = arguments(dtype)

@@ -21,8 +21,9 @@ pow    0.50  1.13
 rsqrt  1.48  1.43
 =====  ====  ====
 
-exp's 1.07 is that of AVX-512 vectors, which look 2^(k/16) up; elsewhere it is 0.99. ``math.rsqrt``
-is ``1 / sqrt(x)``, each correctly rounded (two roundings).
+exp's 1.07 is that of CPUs with AVX-512, which look 2^(k/16) up; elsewhere it is 0.99.
+``math.rsqrt`` is ``1 / sqrt(x)``, each correctly rounded (two roundings). One CPU gives the same
+bits in scalars and in vectors of every size.
 """
 
 from __future__ import annotations

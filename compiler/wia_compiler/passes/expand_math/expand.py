@@ -30,7 +30,7 @@ class ExpandOptions:
     (good where one thread may branch alone); without it everything is computed and chosen from,
     so that loops vectorise. (f64 always branches.) ``remainders``: ``arith.remf`` is computed in
     place too, for targets that have no exact one. ``scales_vectors``: vectors are multiplied by
-    powers of two with AVX-512's instruction.
+    powers of two, and elements of a table looked up, with AVX-512's instructions.
     """
 
     branches: bool = False

@@ -13,7 +13,7 @@ _LN2_F32 = (0.6931471824645996, -1.9046542121259336e-09)
 _LN2_F64 = (0.6931471805599453, 2.3190468138462996e-17)
 # Adding 1.5 * 2^23 (2^52) to a number rounds it to a whole one, which stands in the low bits.
 _SHIFT_F32 = (12582912.0, 0x4B400000)
-_SHIFT_SIXTEENTHS = 786432.0
+_SHIFT_SIXTEENTHS = (786432.0, 0x49400000)
 _SIXTEENTHS = tuple(2.0 ** (k / 16) for k in range(16))
 _SHIFT_F64 = (6755399441055744.0, 0x4338000000000000)
 
@@ -35,19 +35,24 @@ def exp(x: Number) -> Number:
 
 
 def _exp_by_table(x: Number) -> Number | None:
-    """e^x = 2^n 2^(k/16) e^r, where one instruction looks 2^(k/16) up; ``None`` where none does.
+    """e^x = 2^n 2^(k/16) e^r, on CPUs that look 2^(k/16) up at once; ``None`` on others.
 
     Adding 1.5 * 2^19 leaves n + k/16 in the low bits. |r| <= ln(2)/32, so that a cubic is enough.
     """
-    shifted = x.fma(LOG2_E, _SHIFT_SIXTEENTHS)
+    shift, shift_bits = _SHIFT_SIXTEENTHS
+    shifted = x.fma(LOG2_E, shift)
     power = chosen_from(shifted.bits(), _SIXTEENTHS)
     if power is None:
         return None
-    whole = shifted - _SHIFT_SIXTEENTHS
+    whole = shifted - shift
     high, low = _LN2_F32
     r = whole.fma(-low, whole.fma(-high, x))
     tail = r.polynomial((1.0, 0.5, 1 / 6))
-    return scaled_at_once((power * r).fma(tail, power), whole)
+    mantissa = (power * r).fma(tail, power)
+    at_once = scaled_at_once(mantissa, whole)
+    if at_once is not None:
+        return at_once
+    return _scaled_twice(mantissa, (shifted.bits() - shift_bits) >> 4)
 
 
 def exp2(x: Number) -> Number:
@@ -101,9 +106,11 @@ def power_of_two(n: Number, is_f32: bool) -> Number:
 def scaled(mantissa: Number, shifted: Number, whole: Number) -> Number:
     """``mantissa * 2^n`` where 2^n alone may be out of range; n is what ``whole_part`` gave."""
     at_once = scaled_at_once(mantissa, whole)
-    if at_once is not None:
-        return at_once
-    n = whole_number(shifted)
+    return _scaled_twice(mantissa, whole_number(shifted)) if at_once is None else at_once
+
+
+def _scaled_twice(mantissa: Number, n: Number) -> Number:
+    """``mantissa * 2^n`` by halves of n: the first product is exact, so both round once."""
     half = n >> 1
     first, second = (power_of_two(each, mantissa.is_f32) for each in (half, n - half))
     return mantissa * first * second

@@ -1,6 +1,7 @@
 """Steps of functions that AVX-512 has one instruction for, on vectors of its sizes.
 
-Each gives ``None`` where the target has no such instruction; the caller then takes the steps.
+Each gives ``None`` where there is no such instruction; the caller then takes the steps. Vectors and
+scalars on one CPU give the same bits (``size-layout`` in docs/numerics.md).
 """
 
 from __future__ import annotations
@@ -44,15 +45,25 @@ def scaled_at_once(number: Number, power: Number) -> Number | None:
 
 
 def chosen_from(index: Number, table: Sequence[float]) -> Number | None:
-    """An element of a table of 16 f32, which a register holds, by the low 4 bits of integers."""
-    type_ = index.like(f32)
-    if not index.at.scales_vectors or _bits_of(type_) != 512 or len(table) != 16:
+    """An element of a table of 16 f32 by the low 4 bits of integers.
+
+    A register holds the table for vectors of its size; others and scalars halve what is left of it
+    at each bit, so that the element is the same for every shape on one CPU.
+    """
+    if not index.at.scales_vectors:
         return None
-    shape = cast("VectorType[Any]", type_)
-    values = DenseIntOrFPElementsAttr.from_list(shape, list(table))
-    held = index.at.insert(arith.ConstantOp(values, shape))
-    made = llvm.CallIntrinsicOp(_PERMUTE, [held, index.value], [type_])
-    return index.at.number(index.at.insert(made))
+    type_ = index.like(f32)
+    if _bits_of(type_) == 512:
+        shape = cast("VectorType[Any]", type_)
+        values = DenseIntOrFPElementsAttr.from_list(shape, list(table))
+        held = index.at.insert(arith.ConstantOp(values, shape))
+        made = llvm.CallIntrinsicOp(_PERMUTE, [held, index.value], [type_])
+        return index.at.number(index.at.insert(made))
+    left = [index.at.constant(each, type_) for each in table]
+    for bit in range(4):
+        is_set = (index & (1 << bit)).compare("ne", 0)
+        left = [is_set.select(b, a) for a, b in zip(left[::2], left[1::2], strict=True)]
+    return left[0]
 
 
 def _bits_of(type_: Attribute) -> int:
