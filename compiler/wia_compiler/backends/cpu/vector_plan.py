@@ -125,6 +125,12 @@ def plan_vectors(context: LeafContext, vector_bytes: int) -> VectorPlan | None:
         return None
     if leaf.folds and not all(_is_limited(leaf, each, axis) for each in bounds):
         return None
+    if leaf.folds and not all(
+        is_register(value) or _reads(bound.expression, axis)
+        for value in leaf.outputs
+        for bound in bounds
+    ):
+        return None  # rows past a bound are computed too: main memory has no room for them
     reduce = tuple(each for each, folded in enumerate(leaf.reductions) if folded)
     if not leaf.folds and leaf.sizes[axis] // lanes > _MOST_CHUNKS:
         return None
