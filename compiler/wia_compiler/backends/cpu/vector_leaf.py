@@ -219,9 +219,13 @@ class _Version:
         emitter.builder.insert(located(loop, emitter))
 
     def _guarded(self, emitter: IndexEmitter, at: dict[int, SSAValue]) -> None:
-        """A row of a map, inside a test of the bounds that do not depend on the lane."""
+        """A row of a map, inside a test of the bounds that do not depend on the lane.
+
+        Buffers of the nest hold whole tiles; main memory ends with the array, for reads too.
+        """
         tests = self.access.row_tests(emitter, self._points(emitter, 0, at))
-        if not tests or all(is_register(value) for value in self.leaf.outputs):
+        operands = (*self.leaf.inputs, *self.leaf.outputs)
+        if not tests or all(is_register(value) for value in operands):
             self._write_row(emitter, at)
             return
         block = Block()
