@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="pages are protected as on Linux")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="pages are protected as on Linux"),
+    pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),  # forks beside threads
+]
 
 BLUR = """
 kernel k(input A: tensor<20, 30, f32>, output C: tensor<18, 28, f32>) {
