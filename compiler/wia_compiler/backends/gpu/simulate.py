@@ -6,12 +6,13 @@ Backends and simulators know nothing of each other; the runtime, which knows bot
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wia_compiler.backends.gpu.launch import LaunchPlan
+from wia_compiler.backends.gpu.launch import Launch, LaunchPlan
 from wia_compiler.passes.target import Artifact
 
 Array = NDArray[Any]
@@ -47,14 +48,27 @@ class Simulate(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Ran:
+    """One launch of a run: what it left, and the bytes of all buffers that it was given."""
+
+    launch: Launch
+    done: Launched
+    buffer_bytes: int
+
+
 class SimulatedGpu:
-    """Launches an artifact's kernels in order on a simulator; a call gives the run's counters."""
+    """Launches an artifact's kernels in order on a simulator; a call gives the run's counters.
+
+    ``last_run`` are the launches of the last call.
+    """
 
     def __init__(self, artifact: Artifact, simulate: Simulate):
         self.simulate = simulate
         self._plan = LaunchPlan.from_metadata(artifact.metadata)
         self._text = artifact.files["kernel.ptx"].decode()
         self._name = f"{artifact.kernel}.ptx"
+        self.last_run: tuple[Ran, ...] = ()
 
     def __call__(
         self, inputs: Sequence[Array], outputs: Sequence[Array]
@@ -64,6 +78,7 @@ class SimulatedGpu:
         held = [*_apart(inputs), *results]
         held += [np.zeros(max(size, 1), np.uint8) for size in self._plan.workspace_bytes]
         total: Launched | None = None
+        ran: list[Ran] = []
         for launch in self._plan.in_order(lambda number: _is_true(held[number])):
             done = self.simulate(
                 self._text,
@@ -75,7 +90,10 @@ class SimulatedGpu:
                 budget=None,
                 name=self._name,
             )
+            size = sum(held[number].nbytes for number in set(launch.buffers))
+            ran.append(Ran(launch, done, size))
             total = done if total is None else total + done
+        self.last_run = tuple(ran)
         for array, result in zip(outputs, results, strict=True):
             array[...] = result
         return total.counters if total is not None else {}

@@ -91,6 +91,7 @@ def totals_of(
     warps = threads = on = 0
     executed, traffic = counted.executed, counted.traffic
     flops: dict[str, int] = {}
+    pipes: dict[str, int] = {}
     for number, block in enumerate(blocks):
         size = block.stop - block.start
         warps += int(executed.warps[number]) * size
@@ -98,11 +99,14 @@ def totals_of(
         for at in range(block.start, block.stop):
             each = executed.predicated.get(at, int(executed.threads[number]))
             on += each
+            pipe = code[at].pipe
+            pipes[pipe] = pipes.get(pipe, 0) + int(executed.warps[number])
             if code[at].flops:
                 name = code[at].precision
                 flops[name] = flops.get(name, 0) + each * code[at].flops
     found = {
         "ptx_inst_executed": warps,
+        **{f"ptx_inst_pipe_{pipe}": count for pipe, count in sorted(pipes.items()) if count},
         "ptx_thread_inst_executed": threads,
         "ptx_thread_inst_executed_pred_on": on,
         "ptx_branches": sum(executed.branches.values()),

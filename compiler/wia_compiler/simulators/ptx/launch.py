@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.base.source import Source
 from wia_compiler.simulators.ptx.counters import LineCounts, line_counts, totals_of, with_ratios
+from wia_compiler.simulators.ptx.flow import Flow
 from wia_compiler.simulators.ptx.limits import MAX_BLOCK, MAX_GRID, MAX_THREADS
 from wia_compiler.simulators.ptx.parse import parse_ptx
 from wia_compiler.simulators.ptx.prepared import LaunchSizes, Prepared
@@ -27,12 +28,14 @@ class Launch:
     """What a launch counted: ``totals`` by name, ``lines`` by line of the PTX (from 1).
 
     ``simulation_seconds`` is the processor time that running its blocks took on this machine, which
-    says nothing of the time on a GPU.
+    says nothing of the time on a GPU. ``flow`` says how often each part of the code ran; the sum of
+    two launches has none.
     """
 
     totals: Mapping[str, int]
     lines: Mapping[int, LineCounts]
     simulation_seconds: float = 0.0
+    flow: Flow | None = field(default=None, compare=False, repr=False)
 
     @property
     def counters(self) -> Mapping[str, int | float]:
@@ -94,6 +97,15 @@ def run(
         totals_of(launch.blocks, launch.code, counted),
         line_counts(launch.blocks, launch.code, counted),
         counted.seconds,
+        flow=Flow(
+            blocks[0] * blocks[1] * blocks[2],
+            threads[0] * threads[1] * threads[2],
+            launch.shared_bytes,
+            launch.blocks,
+            launch.code,
+            launch.scope,
+            tuple(int(each) for each in counted.executed.warps),
+        ),
     )
 
 
