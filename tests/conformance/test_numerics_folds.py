@@ -76,6 +76,37 @@ def test_product_bound(dtype: Any) -> None:
         check_close(result, x @ y, bound, (a, b), executor)
 
 
+def test_fold_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = normal(F32, 1 << 20), normal(F32, 515, 300)
+    text = """kernel k(input a: tensor, input b: tensor) {
+        return reduce_sum(a), b @ transpose(b), softmax(b), reduce_mean(b, dim=0);
+    }"""
+    build = wia.compile(text).k.build(a, b)
+    assert "scf.parallel" in build.stage("lower").text
+    results = list[list[bytes]]()
+    for count in ("1", "2", "3", "16"):
+        monkeypatch.setenv("WIA_NUM_THREADS", count)
+        results.append([each.tobytes() for each in build(a, b)])
+    assert all(each == results[0] for each in results)
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, np.int8, np.int32])
+def test_fold_exact(dtype: Any) -> None:
+    whole = np.issubdtype(dtype, np.integer)
+    a = np.random.default_rng(7).integers(-128, 127, (17, 130)).astype(dtype)
+    if not whole:
+        a[::3] = normal(dtype, 6, 130)
+    calls = ["reduce_max(a, dim=1)", "reduce_min(a, dim=0)", "argmax(a, dim=1)", "argmin(a, dim=0)"]
+    if whole:
+        calls += ["reduce_sum(a, dim=1)", "reduce_prod(a, dim=0)", "a @ transpose(a)"]
+    text = f"kernel k(input a: tensor) {{ return {', '.join(calls)}; }}"
+    wanted = run_everywhere(text, a)["reference"]
+    for here in (a, np.asfortranarray(a), place(a, "strided")):
+        for executor, found in run_everywhere(text, here).items():
+            for result, want, call in zip(found, wanted, calls, strict=True):
+                check_same(result, want, f"{call}, {executor}")
+
+
 @EVERY_FLOAT
 def test_fold_empty(dtype: Any) -> None:
     empty = np.zeros((3, 0), dtype)
@@ -193,15 +224,39 @@ def test_size_any(size: int) -> None:
             np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-4, err_msg=executor)
 
 
+@EVERY_FLOAT
 @pytest.mark.parametrize("layout", ["strided", "negative", "transposed", "broadcast"])
-def test_size_layout(layout: str) -> None:
-    a = normal(F32, 7, 9)
+def test_size_layout(layout: str, dtype: Any) -> None:
+    a = normal(dtype, 7, 9)
     here = np.asfortranarray(a) if layout == "transposed" else place(a, layout)
     text = "kernel k(input a: tensor) { return exp(a) * a, reduce_max(a, dim=1), transpose(a); }"
     contiguous = run_everywhere(text, np.ascontiguousarray(here))
     for executor, found in run_everywhere(text, here).items():
         for result, want in zip(found, contiguous[executor], strict=True):
             check_same(result, want, executor)
+    for executor, (alone, *_) in run_everywhere(text, here[3:4, 5:6]).items():
+        check_same(alone, contiguous[executor][0][3:4, 5:6], executor)
+
+
+@EVERY_FLOAT
+@pytest.mark.parametrize("layout", ["strided", "negative", "transposed"])
+def test_size_sums(dtype: Any, layout: str) -> None:
+    a, b, v = normal(dtype, 17, 127), normal(dtype, 127, 33, seed=2), normal(dtype, 127, seed=3)
+    x, y, z = (as_exact(each) for each in (a, b, v))
+    placed = [np.asfortranarray(e) if layout == "transposed" else place(e, layout) for e in (a, b)]
+    text = """kernel k(input a: tensor, input b: tensor, input v: tensor) {
+        return reduce_sum(a, dim=1), reduce_sum(a, dim=0), a @ b, a @ v, v @ b;
+    }"""
+    truths = (x.sum(axis=1), x.sum(axis=0), x @ y, x @ z, z @ y)
+    size_x, size_y, size_z = (np.abs(each) for each in (x, y, z))
+    sizes = (
+        *(size_x.sum(axis=1), size_x.sum(axis=0)),
+        *(size_x @ size_y, size_x @ size_z, size_z @ size_y),
+    )
+    for executor, found in run_everywhere(text, *placed, v).items():
+        for result, truth, size in zip(found, truths, sizes, strict=True):
+            bound = Bound(ulps=1, terms=127, scale=lambda a, size=size: size)
+            check_close(result, truth, bound, (a,), executor)
 
 
 def test_target_tpu() -> None:
