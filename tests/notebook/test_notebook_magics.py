@@ -269,6 +269,21 @@ def test_profile_and_roofline_are_objects(shell):
     assert chart.svg.startswith("<svg")
 
 
+def test_an_estimated_time_is_shown_as_a_models(shell):
+    value(shell, "%%wia -q\n" + SCALE)
+    shell.user_ns["A"] = np.ones((64, 64), np.float32)
+    chart = value(shell, "%wia_roofline -t gpu:sm_90 -d H200 scale(A)")
+    (point,) = chart.roofline.points
+    assert point.label == "scale (model)" and point.rate_low < point.rate < point.rate_high
+    assert "by a model of H200" in chart.roofline.headline
+    text = repr(chart)
+    assert "estimated time" in text and "±50 %: to rank kernels, not to time them" in text
+    shown, _ = shell.display_formatter.format(chart.profile)
+    assert "by a model of H200" in shown["text/html"] and "scale (model)" in chart.svg
+    assert "estimate: H200" in shown["text/plain"]
+    assert chart.profile.time is None and chart.roofline.facts[0][:2] == ("time", "–")
+
+
 def test_profile_needs_a_call(shell):
     for line in ("%wia_profile", "%wia_roofline", "%wia_stages"):
         done, _ = run(shell, line)

@@ -162,6 +162,17 @@ def test_profile_says_where_the_kernel_stands(wia, file):
     assert status == 0 and data["flops"] == 12 and data["source"] == "measured"
 
 
+def test_profile_of_a_gpu_that_is_not_here_is_a_models(wia, file):
+    status, said, _ = wia("profile", file, *ARGS, "--target", "gpu", "--device", "H200")
+    assert status == 0 and "estimate: H200: " in said and "no time, simulated" in said
+    data = json.loads(wia("profile", file, *ARGS, "--target", "gpu", "--json")[1])
+    estimate = data["estimate"]
+    assert data["time"] is None and estimate["source"] == "model"
+    assert estimate["device"] == "H100" and estimate["error_band"][0] < estimate["time"]
+    status, _, complaints = wia("profile", file, *ARGS, "--device", "H200")
+    assert status == 1 and "measured here: leave it out" in complaints
+
+
 def test_cache_shows_explains_and_clears(wia, file):
     assert "0 kernels" in wia("cache")[1]
     digest = json.loads(wia("build", file, *ARGS, "--json")[1])["cache"]["digest"]

@@ -121,14 +121,14 @@ def run_expression(
     return value, called
 
 
-def profile_call(shell: Any, text: str, target: str | None) -> Any:
+def profile_call(shell: Any, text: str, target: str | None, device: str | None = None) -> Any:
     """Profile the call of a kernel; a profile is given back as it is."""
     with user_errors(shell):
         kernel, given = _kernel_call(shell, text)
         if not isinstance(kernel, Kernel):
             return kernel
         subject = Subject(kernel, given)
-        return subject.measure(target or kernel.target.name)
+        return subject.measure(target or kernel.target.name, device)
 
 
 def stages_of(shell: Any, text: str, target: str | None) -> StageTable:

@@ -92,6 +92,7 @@ class WiaMagics(Magics):
 
     @magic_arguments()
     @argument("-t", "--target", help="target to run on (default: the kernel's own)")
+    @argument("-d", "--device", help="GPU to estimate the time of where there is none: H100")
     @argument("-h", "--help", action="store_true", help="show this help")
     @argument("call", nargs="*", metavar="EXPR", help="a call of a kernel: matmul(A, B)")
     @line_magic
@@ -105,10 +106,12 @@ class WiaMagics(Magics):
             return None
         from wia_notebook.cell import profile_call
 
-        return profile_call(self.shell, " ".join(options.call), options.target)
+        call = " ".join(options.call)
+        return profile_call(self.shell, call, options.target, options.device)
 
     @magic_arguments()
     @argument("-t", "--target", help="target to run on (default: the kernel's own)")
+    @argument("-d", "--device", help="GPU to estimate the time of where there is none: H100")
     @argument("-h", "--help", action="store_true", help="show this help")
     @argument("call", nargs="*", metavar="EXPR", help="a call of a kernel, or a profile")
     @line_magic
@@ -120,7 +123,8 @@ class WiaMagics(Magics):
         from wia_notebook.cell import profile_call
         from wia_notebook.chart import RooflineChart
 
-        return RooflineChart.of(profile_call(self.shell, " ".join(options.call), options.target))
+        call = " ".join(options.call)
+        return RooflineChart.of(profile_call(self.shell, call, options.target, options.device))
 
     @magic_arguments()
     @argument("-t", "--target", help="target whose stages to show (default: the kernel's own)")

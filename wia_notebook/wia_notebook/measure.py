@@ -13,8 +13,13 @@ if TYPE_CHECKING:
     from wia_compiler.runtime.build import Build
 
 
-def profile_build(build: Build, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> Profile:
-    """Profile a build on arguments; specs among them (and missing ones) become random arrays."""
+def profile_build(
+    build: Build, arrays: Sequence[Any], keywords: Mapping[str, Any], *, device: str | None = None
+) -> Profile:
+    """Profile a build on arguments; specs among them (and missing ones) become random arrays.
+
+    ``device`` is the GPU to estimate the time of, where a simulator runs.
+    """
     from wia_compiler.runtime.binding import ABSENT, bind
     from wia_compiler.runtime.random_inputs import random_arguments
     from wia_compiler.runtime.specs import Spec
@@ -27,7 +32,7 @@ def profile_build(build: Build, arrays: Sequence[Any], keywords: Mapping[str, An
         values = bind(build.signature, arrays, keywords, scalars_may_be_absent=True)
         names = [parameter.name for parameter in build.signature.passed]
         given |= {n: v for n, v in zip(names, values, strict=True) if v is not ABSENT}
-    return build.profile(*random_arguments(build.signature, given))
+    return build.profile(*random_arguments(build.signature, given), device=device)
 
 
 def roofline_of(profile: Profile) -> Roofline:
@@ -39,6 +44,7 @@ def roofline_of(profile: Profile) -> Roofline:
         for each in found.ceilings.ceilings
     ]
     points: list[Point] = []
+    headline = str(found)
     if found.intensity and found.achieved:
         timing = profile.timing
         times = (timing.lower_quartile, timing.upper_quartile) if timing is not None else ()
@@ -53,14 +59,30 @@ def roofline_of(profile: Profile) -> Roofline:
                 found.percent,
             )
         )
+    elif (estimate := profile.estimate) is not None:
+        points += _estimated_points(profile)
+        headline = f"{estimate.roofline}, by a model of {estimate.device}"
     return Roofline(
         profile.kernel,
         ceilings,
         points,
-        str(found),
+        headline,
         tuple(_facts(profile)),
         profile.advice,
     )
+
+
+def _estimated_points(profile: Profile) -> list[Point]:
+    """The point of a model, marked as one, with its error band as the spread."""
+    estimate = profile.estimate
+    if estimate is None:
+        return []
+    place = estimate.roofline
+    if not place.intensity or not place.achieved:
+        return []
+    low, high = (profile.flops / time for time in reversed(estimate.error_band))
+    label = f"{profile.kernel} (model)"
+    return [Point(label, place.intensity, place.achieved, low, high, place.percent)]
 
 
 def _facts(profile: Profile) -> list[tuple[str, str, str]]:
@@ -71,6 +93,7 @@ def _facts(profile: Profile) -> list[tuple[str, str, str]]:
         ("FLOPs", units.scaled(profile.flops, "FLOP"), counted),
         ("bytes", units.size(profile.bytes), "compulsory: inputs once, outputs once"),
     ]
+    facts[1:1] = _estimate_facts(profile)
     if found.intensity:
         facts.append(("intensity", f"{found.intensity:.3g} FLOP/B", "FLOPs over bytes"))
     if found.achieved:
@@ -82,5 +105,31 @@ def _facts(profile: Profile) -> list[tuple[str, str, str]]:
     facts += [
         (name.replace("_", " "), units.number(value), profile.source)
         for name, value in profile.counters.items()
+    ]
+    return facts
+
+
+def _estimate_facts(profile: Profile) -> list[tuple[str, str, str]]:
+    """What a model says, each row as its own."""
+    estimate = profile.estimate
+    if estimate is None:
+        return []
+    low, high = (units.duration(each * 1e9) for each in estimate.error_band)
+    time = f"{units.duration(estimate.time * 1e9)} ({low} to {high})"
+    longest = sorted(estimate.parts.items(), key=lambda part: -part[1])
+    model = f"model of {estimate.device}"
+    facts = [
+        ("estimated time", time, f"{model}: {estimate.note.removeprefix('a model, ')}"),
+        ("limited by", estimate.limiter, model),
+        (
+            "occupancy",
+            f"{100 * estimate.occupancy:.0f} %",
+            f"{estimate.device}, limited by {estimate.occupancy_limiter}",
+        ),
+    ]
+    facts += [
+        (f"· {name}", units.duration(seconds * 1e9), f"{model}, overlaps with the others")
+        for name, seconds in longest
+        if seconds > 0
     ]
     return facts

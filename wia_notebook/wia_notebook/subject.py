@@ -60,14 +60,17 @@ class Subject:
         arrays, keywords = self.arguments
         return self.kernel.build(*arrays, target=target, **keywords)
 
-    def measure(self, target: str) -> Profile:
-        """Run it live, on the arrays it was called with or on random ones of their shapes."""
+    def measure(self, target: str, device: str | None = None) -> Profile:
+        """Run it live, on the arrays it was called with or on random ones of their shapes.
+
+        ``device`` is the GPU to estimate the time of, where a simulator runs.
+        """
         from wia_notebook.measure import profile_build
 
         build = self.built(target)
         assert build is not None, "a kernel without shapes cannot be measured"
         arrays, keywords = self.arguments if self.arguments is not None else ((), {})
-        found = profile_build(build, arrays, keywords)
+        found = profile_build(build, arrays, keywords, device=device)
         self._rooflines[target] = roofline_of(found)
         return found
 

@@ -10,6 +10,7 @@ from wia_compiler.backends.cpu.threads import wanted_threads
 from wia_compiler.profiler.advice import Run, advise
 from wia_compiler.profiler.ceilings import Ceilings, measured_ceilings
 from wia_compiler.profiler.data_sheets import data_sheet_ceilings
+from wia_compiler.profiler.estimate import Estimate
 from wia_compiler.profiler.roofline import Roofline, roofline
 from wia_compiler.profiler.timers import Timing, measure
 
@@ -25,7 +26,8 @@ class Profile:
     of a simulator over its clock; ``None`` where a simulator counts no cycles. ``flops`` and
     ``bytes`` are what the kernel needs by its definition: operations, inputs read once and outputs
     written once. ``counters`` are those of the last run, ``source`` says who counted and ``label``
-    how the time came about.
+    how the time came about. ``estimate`` is what a model says of a run that nobody could time, and
+    never becomes ``time``.
     """
 
     kernel: str
@@ -39,11 +41,15 @@ class Profile:
     timing: Timing | None = None
     counters: Counters = field(default_factory=dict[str, int | float])
     advice: tuple[str, ...] = ()
+    estimate: Estimate | None = None
 
     def __str__(self) -> str:
         time = "no time" if self.time is None else f"{_seconds(self.time)} ({self.label})"
         lines = [f"{self.kernel} on {self.target}: {time}, {self.source}"]
         lines.append(f"  {self.flops} FLOPs, {self.bytes} bytes; {self.roofline}")
+        if self.estimate is not None:
+            lines.append(f"  estimate: {self.estimate}")
+            lines.append(f"  its place: {self.estimate.roofline}, by the model")
         lines += [f"  {name}: {value:g}" for name, value in self.counters.items()]
         lines += [f"  advice: {each}" for each in self.advice]
         return "\n".join(lines)
@@ -61,6 +67,7 @@ def profile(
     threads: int | None = None,
     budget: float = 0.3,
     ceilings: Ceilings | None = None,
+    estimate: Callable[[], Estimate | None] | None = None,
 ) -> Profile:
     """Run a kernel and say where it stands.
 
@@ -68,7 +75,8 @@ def profile(
     seconds are spent; a ``simulated`` one runs once, and its ``total_cycles`` over the target's
     clock are its time. ``dtype`` is that of the arithmetic, ``threads`` how many cores the kernel
     may use (default: what the environment allows). ``ceilings`` default to those of this machine
-    for the CPU and to data sheets for other targets.
+    for the CPU and to data sheets for other targets. ``estimate`` is asked after a simulated run
+    that has no time.
     """
     cores = wanted_threads() if threads is None else threads
     limits = ceilings or _default_ceilings(target, cores)
@@ -84,10 +92,22 @@ def profile(
     else:
         counters = run() or {}
         time, label = _simulated_time(counters, limits)
+    modelled = estimate() if estimate is not None and time is None else None
     place = roofline(flops, size_bytes, time, limits, dtype=dtype)
     advice = advise(Run(place, timing, time, size_bytes, counters))
     return Profile(
-        kernel, target, time, flops, size_bytes, source, label, place, timing, counters, advice
+        kernel,
+        target,
+        time,
+        flops,
+        size_bytes,
+        source,
+        label,
+        place,
+        timing,
+        counters,
+        advice,
+        modelled,
     )
 
 

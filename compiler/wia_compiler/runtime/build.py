@@ -218,14 +218,15 @@ class Build(NativeCallable):
                 self._fast.learn(kind, self, arrays, out, call, bound)
         return call.finish()
 
-    def profile(self, *arrays: Any, **keywords: Any) -> Profile:
+    def profile(self, *arrays: Any, device: str | None = None, **keywords: Any) -> Profile:
         """Run live on the arguments: time, counters, and where that stands on the roofline.
 
-        The caller's arrays are read and never written.
+        The caller's arrays are read and never written. ``device`` (``"H100"``) is the product whose
+        time is estimated where a GPU's code runs on the simulator.
         """
         from wia_compiler.runtime.profiling import profile_build
 
-        return profile_build(self, arrays, keywords)
+        return profile_build(self, arrays, keywords, device=device)
 
     def _as_built(self, array: NDArray[Any], came: Spec, built: ArraySpec) -> NDArray[Any]:
         expected = Spec(built.spec.shape, built.spec.dtype, built.strides)

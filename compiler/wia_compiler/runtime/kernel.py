@@ -183,14 +183,21 @@ class Kernel(NativeCallable):
             self._fast.learn(kind, build, arrays, out, call, bound)
         return call.finish()
 
-    def profile(self, *arrays: Any, target: str | None = None, **keywords: Any) -> Profile:
+    def profile(
+        self,
+        *arrays: Any,
+        target: str | None = None,
+        device: str | None = None,
+        **keywords: Any,
+    ) -> Profile:
         """Run live on the arguments: time, counters, and where that stands on the roofline.
 
-        The caller's arrays are read and never written.
+        The caller's arrays are read and never written. ``device`` (``"H100"``) is the product whose
+        time is estimated where a GPU's code runs on the simulator.
         """
         kernel = self if target is None else self.to(target)
         arguments = read_arguments(self.signature, arrays, keywords, self._unit.bindings)
-        return kernel._build(arguments.specs).profile(*arrays, **keywords)
+        return kernel._build(arguments.specs).profile(*arrays, device=device, **keywords)
 
     def _call(
         self, arrays: Sequence[Any], out: object, keywords: Mapping[str, Any]

@@ -5,15 +5,43 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wia_compiler.profiler.profile import Profile, profile
+from wia_compiler.base.errors import ArgumentError
+from wia_compiler.profiler.estimate import Estimate, RanLaunch, estimate_run
+from wia_compiler.profiler.gpu_sheets import sheet_for
+from wia_compiler.profiler.profile import Profile, Source, profile
 from wia_compiler.runtime.build import Build
 
 
-def profile_build(build: Build, arrays: Sequence[Any], keywords: Mapping[str, Any]) -> Profile:
+def profile_build(
+    build: Build, arrays: Sequence[Any], keywords: Mapping[str, Any], *, device: str | None = None
+) -> Profile:
     """Run a build on arguments and say how long it takes and what bounds it.
 
     The caller's arrays are read and never written: results go to outputs of the run's own.
+    ``device`` is the product (``"H100"``) that stands for a GPU which is not here.
     """
+    launches = hasattr(build.executable, "last_run")
+    if device is not None and not launches:
+        raise ArgumentError(
+            f"device={device!r} chooses the product whose time is estimated where a GPU target "
+            f"runs on the simulator, but {build.target.name} is {_how(build)} here: leave it out"
+        )
+    sheet = sheet_for(build.target.name, device) if launches else None
+    dtype = _arithmetic_dtype(build)
+
+    def estimate() -> Estimate | None:
+        ran: Sequence[RanLaunch] | None = getattr(build.executable, "last_run", None)
+        if sheet is None or ran is None:
+            return None
+        return estimate_run(
+            sheet,
+            ran,
+            build.resources,
+            flops=build.flops,
+            size_bytes=build.size_bytes,
+            dtype=dtype,
+        )
+
     call = build.prepare(*arrays, **keywords)
     return profile(
         call.execute,
@@ -21,10 +49,16 @@ def profile_build(build: Build, arrays: Sequence[Any], keywords: Mapping[str, An
         size_bytes=build.size_bytes,
         kernel=build.kernel,
         target=build.target.name,
-        dtype=_arithmetic_dtype(build),
-        source="simulated" if build.simulated else "measured",
+        dtype=dtype,
+        source=_how(build),
         threads=None if build.artifact.metadata.get("parallel") else 1,
+        ceilings=sheet.ceilings if sheet is not None else None,
+        estimate=estimate,
     )
+
+
+def _how(build: Build) -> Source:
+    return "simulated" if build.simulated else "measured"
 
 
 def _arithmetic_dtype(build: Build) -> str:

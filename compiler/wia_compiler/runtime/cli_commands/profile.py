@@ -10,13 +10,19 @@ from wia_compiler.runtime.cli_commands.common import add_kernel_arguments, print
 HELP = "run a kernel live and say where it stands on the roofline"
 EXAMPLES = """\
   wia profile mm.wia --args "A=f32[1024,512], B=f32[512,256]"
-  wia profile mm.wia --args "A=f32[512,512], B=f32[512,512]" --json"""
+  wia profile mm.wia --args "A=f32[512,512], B=f32[512,512]" --json
+  wia profile mm.wia --args "A=f32[256,256], B=f32[256,256]" --target gpu --device H200"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     add_kernel_arguments(parser)
     parser.add_argument("--seed", type=int, default=0, help="seed of the inputs (default: 0)")
+    parser.add_argument(
+        "--device",
+        metavar="NAME",
+        help="GPU to estimate the time of where the simulator runs (default: by the target)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -26,7 +32,8 @@ def run(options: argparse.Namespace) -> int:
 
     kernel = read_kernel(options)
     given = parse_arguments(options.args)
-    profile = kernel.profile(*random_arguments(kernel.signature, given, seed=options.seed))
+    arguments = random_arguments(kernel.signature, given, seed=options.seed)
+    profile = kernel.profile(*arguments, device=options.device)
     if options.json:
         print_json(dataclasses.asdict(profile))
     else:
