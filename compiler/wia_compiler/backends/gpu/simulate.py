@@ -13,9 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wia_compiler.backends.gpu.launch import Launch, LaunchPlan
+from wia_compiler.base.errors import TargetError
 from wia_compiler.passes.target import Artifact
 
 Array = NDArray[Any]
+DEBUG = "debug"
+"""Whether launches are checked, in an artifact's metadata."""
 
 
 class Launched(Protocol):
@@ -24,6 +27,11 @@ class Launched(Protocol):
     @property
     def counters(self) -> Mapping[str, int | float]:
         """Counts by name."""
+        ...
+
+    @property
+    def findings(self) -> Sequence[object]:
+        """What the checks found, each with a text of its own."""
         ...
 
     def __add__(self, other: Self) -> Self: ...
@@ -43,6 +51,8 @@ class Simulate(Protocol):
         shared_bytes: int = 0,
         budget: int | None = None,
         name: str = "<ptx>",
+        debug: bool = False,
+        written: Mapping[int, NDArray[np.bool_]] | None = None,
     ) -> Launched:
         """Launch an entry of PTX on arrays, which are written in place."""
         ...
@@ -60,7 +70,8 @@ class Ran:
 class SimulatedGpu:
     """Launches an artifact's kernels in order on a simulator; a call gives the run's counters.
 
-    ``last_run`` are the launches of the last call.
+    ``last_run`` are the launches of the last call. Launches of an artifact that was built with
+    ``debug`` are checked; ``TargetError`` lists what the checks found, after outputs are written.
     """
 
     def __init__(self, artifact: Artifact, simulate: Simulate):
@@ -68,6 +79,7 @@ class SimulatedGpu:
         self._plan = LaunchPlan.from_metadata(artifact.metadata)
         self._text = artifact.files["kernel.ptx"].decode()
         self._name = f"{artifact.kernel}.ptx"
+        self._debug = bool(artifact.metadata.get(DEBUG))
         self.last_run: tuple[Ran, ...] = ()
 
     def __call__(
@@ -77,6 +89,12 @@ class SimulatedGpu:
         results = [np.zeros(each.shape, each.dtype) for each in outputs]
         held = [*_apart(inputs), *results]
         held += [np.zeros(max(size, 1), np.uint8) for size in self._plan.workspace_bytes]
+        # Outputs and workspaces are allocated memory: nothing is known of what they hold.
+        written = {
+            number: np.zeros(array.nbytes, bool)
+            for number, array in enumerate(held)
+            if number >= len(inputs)
+        }
         total: Launched | None = None
         ran: list[Ran] = []
         for launch in self._plan.in_order(lambda number: _is_true(held[number])):
@@ -89,6 +107,14 @@ class SimulatedGpu:
                 shared_bytes=launch.dynamic_shared_bytes,
                 budget=None,
                 name=self._name,
+                debug=self._debug,
+                written={
+                    place: written[number]
+                    for place, number in enumerate(launch.buffers)
+                    if number in written
+                }
+                if self._debug
+                else None,
             )
             size = sum(held[number].nbytes for number in set(launch.buffers))
             ran.append(Ran(launch, done, size))
@@ -96,7 +122,17 @@ class SimulatedGpu:
         self.last_run = tuple(ran)
         for array, result in zip(outputs, results, strict=True):
             array[...] = result
-        return total.counters if total is not None else {}
+        if total is None:
+            return {}
+        _check(total.findings, self._name)
+        return total.counters
+
+
+def _check(findings: Sequence[object], name: str) -> None:
+    """Raise what the checks of a run found."""
+    if findings:
+        texts = "\n\n".join(map(str, findings))
+        raise TargetError(f"{name}: debug=True found {len(findings)} faults\n\n{texts}")
 
 
 def _apart(arrays: Sequence[Array]) -> list[Array]:

@@ -18,7 +18,7 @@ from wia_compiler.backends.gpu.architecture import (
 from wia_compiler.backends.gpu.execute import gpu_is_here, load_on_gpu
 from wia_compiler.backends.gpu.lower import LowerPass
 from wia_compiler.backends.gpu.schedule import SchedulePass
-from wia_compiler.backends.gpu.simulate import Simulate, SimulatedGpu
+from wia_compiler.backends.gpu.simulate import DEBUG, Simulate, SimulatedGpu
 from wia_compiler.backends.gpu.tools import tool_stamp
 from wia_compiler.base.errors import TargetError
 from wia_compiler.base.record import Stage
@@ -86,7 +86,10 @@ class GpuTarget:
             architecture=self.architecture,
             with_sass=self.with_sass,
         )
-        return code.artifact, code.stages
+        artifact = code.artifact
+        if context.options.debug:
+            artifact = replace(artifact, metadata={**artifact.metadata, DEBUG: True})
+        return artifact, code.stages
 
     def load(self, artifact: Artifact) -> Executable:
         """Load it on this machine's GPU, or on the simulator where there is none."""

@@ -1,6 +1,7 @@
 """Runs PTX text on numpy arrays and counts what it does: text in, numbers out."""
 
 from wia_compiler.simulators.ptx.faults import PtxFault
+from wia_compiler.simulators.ptx.findings import Finding
 from wia_compiler.simulators.ptx.launch import Launch, run
 
-__all__ = ["Launch", "PtxFault", "run"]
+__all__ = ["Finding", "Launch", "PtxFault", "run"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +22,13 @@ class PendingCopy:
 
 
 class Copies:
-    """The copies of some threads; ``open_group`` is the group that a thread adds to."""
+    """The copies of some threads; ``open_group`` is the group that a thread adds to.
 
-    def __init__(self, count: int):
+    ``arrived`` is told the places of copies that are done.
+    """
+
+    def __init__(self, count: int, arrived: Callable[[Offsets], None] | None = None):
+        self._arrived = arrived
         self.open_group = np.zeros(count, np.int64)
         self._pending: list[PendingCopy] = []
 
@@ -41,6 +46,8 @@ class Copies:
         for copy in self._pending:
             done = mask[copy.lanes] & (copy.groups < self.open_group[copy.lanes] - left)
             memory[copy.places[done]] = copy.content[done]
+            if self._arrived is not None and done.any():
+                self._arrived(copy.places[done])
             if not done.all():
                 rest = ~done
                 waiting.append(

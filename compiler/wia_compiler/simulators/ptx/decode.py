@@ -30,7 +30,7 @@ from wia_compiler.simulators.ptx.decode_warp import (
     decode_shuffle,
     decode_vote,
 )
-from wia_compiler.simulators.ptx.graph import BARRIERS, ENDINGS
+from wia_compiler.simulators.ptx.graph import BARRIERS, ENDINGS, gathers
 from wia_compiler.simulators.ptx.machine import Machine, Step
 from wia_compiler.simulators.ptx.operands import Scope, items_of, reader, writer, writers
 from wia_compiler.simulators.ptx.syntax import Instruction
@@ -47,6 +47,8 @@ IDLE = (
     "applypriority", "discard",
 )  # fmt: skip
 """What changes nothing in a machine that does one step after the other."""
+FENCES = ("membar", "fence")
+"""What orders memory; it has an order here already, which only the checks look at."""
 _MEMORY: Mapping[str, Callable[[Form, int, Scope], Step]] = {
     "ld": decode_load,
     "ldu": decode_load,
@@ -95,8 +97,12 @@ def decode(instruction: Instruction, number: int, scope: Scope, source: Source) 
 def _decoded(form: Form, number: int, scope: Scope) -> Decoded:
     instruction = form.instruction
     opcode = instruction.opcode
+    if opcode in BARRIERS and gathers(instruction):
+        return Decoded(instruction, _decode_warp_barrier(form, scope), "control")
     if opcode in ENDINGS or opcode in BARRIERS:
         return Decoded(instruction, None, "control")
+    if opcode in FENCES:
+        return Decoded(instruction, _fence, "control")
     if opcode in IDLE:
         return Decoded(instruction, lambda machine: None, "control")
     if opcode == "mov":
@@ -121,6 +127,23 @@ def _decoded(form: Form, number: int, scope: Scope) -> Decoded:
         flops,
         form.types[-1].name.removesuffix("x2") if flops else "",
     )
+
+
+def _fence(machine: Machine) -> None:
+    if machine.checks is not None:
+        machine.checks.order.fence(machine.threads.mask)
+
+
+def _decode_warp_barrier(form: Form, scope: Scope) -> Step:
+    """``bar.warp.sync``: the scheduler has let the lanes meet, which only the checks look at."""
+    read = reader(form.instruction.operands[0], TYPES["u32"], scope)
+
+    def step(machine: Machine) -> None:
+        if machine.checks is not None:
+            members = np.broadcast_to(read(machine.threads), (machine.threads.count,))
+            machine.checks.order.warp_barrier(members)
+
+    return step
 
 
 def row_of(form: Form) -> Row:

@@ -72,6 +72,12 @@ def _decode_copy(form: Form, number: int, scope: Scope) -> Step:
             memory, places = machine.places(
                 instruction, number, "global", which, offsets, size_bytes, 1
             )
+            if machine.checks is not None:
+                for each in np.unique(given[some]):
+                    read = given[some] == each
+                    machine.checks.access(
+                        instruction, number, "global", which[read], offsets[read], int(each)
+                    )
             content[some] = memory[places[:, None] + np.arange(size_bytes)]
         content[np.arange(size_bytes) >= given[:, None]] = 0
         addresses = np.broadcast_to(to(threads), (count,))[lanes]

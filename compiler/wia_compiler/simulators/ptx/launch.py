@@ -7,9 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.base.source import Source
 from wia_compiler.simulators.ptx.counters import LineCounts, line_counts, totals_of, with_ratios
+from wia_compiler.simulators.ptx.faults import PtxFault
+from wia_compiler.simulators.ptx.findings import Finding, Findings
 from wia_compiler.simulators.ptx.flow import Flow
 from wia_compiler.simulators.ptx.limits import MAX_BLOCK, MAX_GRID, MAX_THREADS
 from wia_compiler.simulators.ptx.parse import parse_ptx
@@ -29,13 +34,14 @@ class Launch:
 
     ``simulation_seconds`` is the processor time that running its blocks took on this machine, which
     says nothing of the time on a GPU. ``flow`` says how often each part of the code ran; the sum of
-    two launches has none.
+    two launches has none. ``findings`` are those of ``debug=True``.
     """
 
     totals: Mapping[str, int]
     lines: Mapping[int, LineCounts]
     simulation_seconds: float = 0.0
     flow: Flow | None = field(default=None, compare=False, repr=False)
+    findings: tuple[Finding, ...] = ()
 
     @property
     def counters(self) -> Mapping[str, int | float]:
@@ -52,6 +58,7 @@ class Launch:
             {name: self.totals.get(name, 0) + other.totals.get(name, 0) for name in names},
             lines,
             self.simulation_seconds + other.simulation_seconds,
+            findings=self.findings + other.findings,
         )
 
 
@@ -67,6 +74,8 @@ def run(
     budget: int | None = 10**9,
     name: str = "<ptx>",
     engine: Engine = "auto",
+    debug: bool = False,
+    written: Mapping[int, NDArray[np.bool_]] | None = None,
 ) -> Launch:
     """Run ``entry`` of a PTX text on this machine, thread by thread, and count what it does.
 
@@ -77,6 +86,10 @@ def run(
     ``budget`` bounds the warp instructions, so that a kernel that never ends is an error.
     ``engine`` is ``"numpy"`` (the reference), ``"compiled"`` (machine code for this CPU; what it
     does not know, numpy runs), or ``"auto"``: numpy for what is over before the compiler would be.
+    ``debug`` also looks for what goes wrong without an error (reads of what nothing wrote, races,
+    copies that were not waited for, barriers that some threads miss) and lists it as ``findings``;
+    it runs on numpy and leaves the same memory. Arrays count as written, but for those that
+    ``written`` has a bool for each byte of, by the number of the argument; it is kept up to date.
 
     Raises ``CompileError`` for a text that is wrong, ``TargetError`` for an instruction that is not
     simulated, ``ArgumentError`` for a launch that does not fit the entry or the machine, and
@@ -91,7 +104,14 @@ def run(
     if engine not in get_args(Engine):
         raise ArgumentError(f"engine={engine!r}: expected one of {', '.join(get_args(Engine))}")
     sizes = LaunchSizes(blocks, threads, counters, budget)
-    launch, counted = _launched(module, kernel, args, shared_bytes, sizes, engine)
+    findings: tuple[Finding, ...] = ()
+    if debug:
+        if engine == "compiled":
+            raise ArgumentError("debug=True runs on numpy: leave engine= out")
+        launch = Prepared(module, kernel, args, shared_bytes)
+        counted, findings = _checked(launch, module, sizes, written or {})
+    else:
+        launch, counted = _launched(module, kernel, args, shared_bytes, sizes, engine)
     launch.finish()
     return Launch(
         totals_of(launch.blocks, launch.code, counted),
@@ -106,7 +126,25 @@ def run(
             launch.scope,
             tuple(int(each) for each in counted.executed.warps),
         ),
+        findings=findings,
     )
+
+
+def _checked(
+    launch: Prepared,
+    module: Module,
+    sizes: LaunchSizes,
+    written: Mapping[int, NDArray[np.bool_]],
+) -> tuple[Counted, tuple[Finding, ...]]:
+    """Run a launch with checks."""
+    findings = Findings(module.source, module.files)
+    checks = launch.checks(sizes, findings, written)
+    try:
+        counted = launch.run_numpy(sizes, None, checks)
+    except PtxFault as fault:
+        raise PtxFault(fault.diagnostic, findings.all()) from None
+    assert counted is not None
+    return counted, findings.all()
 
 
 def _launched(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from wia_compiler.base.errors import Diagnostic
 from wia_compiler.base.source import Source
+from wia_compiler.simulators.ptx.checks import Checks
 from wia_compiler.simulators.ptx.copies import Copies
 from wia_compiler.simulators.ptx.counting import ideal_sectors, sectors, wavefronts
 from wia_compiler.simulators.ptx.faults import PtxFault
@@ -55,8 +56,9 @@ class Traffic:
 class Machine:
     """One chunk of a launch: ``threads`` of some blocks with their memories.
 
-    ``shared`` has a row of bytes for each block, ``local`` one for each thread. ``traffic`` is by
-    (instruction number, space).
+    ``shared`` has a row of bytes for each block, ``local`` one for each thread; ``limits`` says how
+    many of a row's bytes there are, by space. ``traffic`` is by
+    (instruction number, space). ``checks`` are told every access, where a launch has them.
     """
 
     source: Source
@@ -68,6 +70,8 @@ class Machine:
     copies: Copies
     counts_memory: bool = True
     traffic: dict[tuple[int, str], Traffic] = field(default_factory=dict[tuple[int, str], Traffic])
+    checks: Checks | None = None
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def fault(self, instruction: Instruction, message: str, hint: str | None = None) -> NoReturn:
         """End the launch with an error at an instruction."""
@@ -124,13 +128,19 @@ class Machine:
         if space == "global":
             wrong = self.device.outside(offsets, size if inside is None else inside)
         else:
-            wrong = (offsets < 0) | (offsets + size > memory.shape[-1])
+            wrong = (offsets < 0) | (offsets + size > self._limit(space, memory))
         if wrong.any():
             at = int(np.argmax(wrong))
             self._misplaced(instruction, space, lanes[at], offsets[at], size, "is out of range for")
         if self.counts_memory and space in ("global", "shared", "local"):
             self._count(number, space, lanes, offsets, size)
+        # Where a copy begins is checked with the number of bytes that it reads.
+        if self.checks is not None and (instruction.opcode != "cp" or space == "shared"):
+            self.checks.access(instruction, number, space, lanes, offsets, size)
         return memory.reshape(-1), start + offsets
+
+    def _limit(self, space: str, memory: NDArray[np.uint8]) -> int:
+        return self.limits.get(space, memory.shape[-1])
 
     def _memory(
         self, space: str, threads: Threads, lanes: Offsets
@@ -159,7 +169,7 @@ class Machine:
                     f"{near.address:#x}; this is byte {address - near.address} of it"
                 )
         elif space == "shared":
-            hint = f"a block has {self.shared.shape[-1]} bytes of shared memory"
+            hint = f"a block has {self._limit(space, self.shared)} bytes of shared memory"
         self.fault(
             instruction,
             f"{space} address {address:#x} {what} {size} bytes, in {self.thread_name(int(lane))}",

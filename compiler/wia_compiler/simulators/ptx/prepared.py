@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wia_compiler.base.errors import ArgumentError
+from wia_compiler.simulators.ptx.checks import Checks
 from wia_compiler.simulators.ptx.copies import Copies
 from wia_compiler.simulators.ptx.decode import Decoded, decode
 from wia_compiler.simulators.ptx.faults import PtxFault
+from wia_compiler.simulators.ptx.findings import Findings
 from wia_compiler.simulators.ptx.graph import BasicBlock, blocks_of
 from wia_compiler.simulators.ptx.limits import STATIC_SHARED_BYTES, max_shared_bytes
 from wia_compiler.simulators.ptx.machine import Machine
@@ -51,6 +53,7 @@ class Prepared:
     def __init__(self, module: Module, entry: Entry, args: Sequence[Any], shared_bytes: int):
         self.module = module
         self.entry = entry
+        self._args = args
         self.device = DeviceMemory()
         arrays, names = _arrays_of(entry, args)
         self.names = names
@@ -103,7 +106,30 @@ class Prepared:
         self.local_bytes = used["local"]
         return addresses
 
-    def run_numpy(self, launch: LaunchSizes, patience: float | None = None) -> Counted | None:
+    def checks(
+        self, launch: LaunchSizes, findings: Findings, written: Mapping[int, NDArray[np.bool_]]
+    ) -> Checks:
+        """Checks for a launch; ``written`` is by the number of the argument."""
+        arrays = [
+            number for number, value in enumerate(self._args) if isinstance(value, np.ndarray)
+        ]
+        known: dict[int, NDArray[np.bool_]] = {}
+        for number, mask in written.items():
+            if number not in arrays:
+                raise ArgumentError(f"written: argument {number} is no array")
+            array = self._args[number]
+            if not array.flags.c_contiguous or mask.shape != (array.nbytes,):
+                raise ArgumentError(
+                    f"written: argument {number} must be dense, with one bool for each of its "
+                    f"{array.nbytes} bytes"
+                )
+            known[self.arrays.addresses[arrays.index(number)]] = mask
+        code = self.entry.instructions
+        return Checks(findings, code, self.device, launch.grid, launch.block, known)
+
+    def run_numpy(
+        self, launch: LaunchSizes, patience: float | None = None, checks: Checks | None = None
+    ) -> Counted | None:
         """Run all blocks, some at a time, in order; ``None`` where patience ran out.
 
         ``patience`` are the seconds that it may take, estimated from what is done.
@@ -128,16 +154,22 @@ class Prepared:
                     threads,
                     self.device,
                     self.parameters,
-                    np.zeros((count, self.shared_bytes), np.uint8),
-                    np.zeros((threads.count, self.local_bytes), np.uint8),
-                    Copies(threads.count),
+                    np.zeros((count, _row(self.shared_bytes)), np.uint8),
+                    np.zeros((threads.count, _row(self.local_bytes)), np.uint8),
+                    Copies(threads.count, None if checks is None else checks.arrived),
                     launch.counts_memory,
                     counted.traffic,
+                    checks,
+                    {"shared": self.shared_bytes, "local": self.local_bytes},
                 )
+                if checks is not None:
+                    checks.begin(threads, first, machine.shared.shape[-1], machine.local.shape[-1])
                 try:
                     scheduler.run(machine, counted.executed)
                 except OutOfPatience:
                     return None
+        if checks is not None:
+            checks.finish()
         counted.seconds = time.process_time() - started
         return counted
 
@@ -197,6 +229,11 @@ class Prepared:
         if refused:
             names = ", ".join(self.names[number] for number in refused)
             raise ArgumentError(f"{names}: {self.entry.name} writes to it, but it is read-only")
+
+
+def _row(size_bytes: int) -> int:
+    """Bytes of one block's or thread's memory such that the next is aligned for every access."""
+    return -(-size_bytes // 16) * 16
 
 
 def _arrays_of(entry: Entry, args: Sequence[Any]) -> tuple[list[NDArray[Any]], list[str]]:

@@ -11,6 +11,11 @@ from numpy.typing import NDArray
 
 from wia_compiler.base.errors import Diagnostic
 from wia_compiler.base.source import Source
+from wia_compiler.simulators.ptx.barrier_checks import (
+    check_whole_warps,
+    left_out,
+    tell_left_out,
+)
 from wia_compiler.simulators.ptx.decode import Decoded
 from wia_compiler.simulators.ptx.faults import PtxFault
 from wia_compiler.simulators.ptx.graph import WHOLE_WARP, BasicBlock, gathers, waits_for_block
@@ -187,6 +192,8 @@ class Scheduler:
             if "arrive" in instruction.modifiers:
                 machine.fault(instruction, "bar.arrive is not simulated", "use bar.sync")
             self._wait(machine, instruction, taken, waiting, barrier)
+            if machine.checks is not None and taken.any():
+                check_whole_warps(machine.checks, instruction, at, taken, place != _DONE)
             return True
         match instruction.opcode:
             case "bra":
@@ -219,6 +226,20 @@ class Scheduler:
         waiting |= taken
         barrier[taken] = int(number.value)
 
+    def _opened(self, machine: Machine, free: Mask, place: Array) -> None:
+        """Tell the checks of a barrier that opens."""
+        if machine.checks is None:
+            return
+        short = left_out(machine.threads, free, place != _DONE)
+        if short.any():
+            at = self._barrier_before(int(place[np.argmax(short)]))
+            tell_left_out(machine.checks, self.code[at].instruction, at, short)
+        machine.checks.order.barrier(free)
+
+    def _barrier_before(self, rank: int) -> int:
+        """The instruction that threads of a rank wait at: the last of the block before theirs."""
+        return max(self.blocks[self._by_rank[rank]].start - 1, 0)
+
     def _release(self, machine: Machine, place: Array, waiting: Mask, barrier: Array) -> None:
         """Open the barriers at which all living threads of a block wait; a deadlock otherwise."""
         threads = machine.threads
@@ -232,6 +253,7 @@ class Scheduler:
             complete = np.bincount(block_of[here], minlength=count) == living
             free = here & complete[block_of]
             if free.any():
+                self._opened(machine, free, place)
                 waiting[free] = False
                 barrier[free] = -1
                 opened = True
@@ -241,8 +263,7 @@ class Scheduler:
     def _deadlock(self, machine: Machine, place: Array, barrier: Array) -> NoReturn:
         stuck = np.flatnonzero((place != _DONE) & (barrier >= 0))
         first = int(stuck[0])
-        after = self.blocks[self._by_rank[int(place[first])]]
-        instruction = self.code[max(after.start - 1, 0)].instruction
+        instruction = self.code[self._barrier_before(int(place[first]))].instruction
         machine.fault(
             instruction,
             f"deadlock: {machine.thread_name(first)} waits at barrier {int(barrier[first])} for "
