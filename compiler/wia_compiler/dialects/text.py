@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from io import StringIO
 
@@ -121,8 +122,8 @@ def parse_ir(text: str, name: str = "<ir>") -> ModuleOp:
 class _BitsParser(Parser):
     """A parser to which ``dense<0xfff0000000000000>`` is what it is printed for: -inf.
 
-    Infinities and NaN are printed as their bits; xDSL 0.75 reads them back as large integers where
-    they stand in ``dense``.
+    Infinities, NaN, and numbers that a few digits do not give are printed as their bits; xDSL 0.75
+    reads them back as large integers where they stand in ``dense``.
     """
 
     def _parse_tensor_literal_element(self) -> Parser._TensorLiteralElement:
@@ -130,9 +131,13 @@ class _BitsParser(Parser):
         digits = element.span.text.removeprefix("0x")
         if digits == element.span.text:
             return element
-        magnitude = int(digits, 16) & ((1 << (4 * len(digits) - 1)) - 1)
-        infinite = {4: (0x7C00, 0x7F80), 8: (0x7F800000,), 16: (0x7FF0000000000000,)}
-        sign = -1.0 if int(digits, 16) != magnitude else 1.0
-        is_infinite = magnitude in infinite.get(len(digits), ())
-        value = sign * float("inf" if is_infinite else "nan")
+        bits = int(digits, 16)
+        if len(digits) > 4:
+            kind = "f" if len(digits) == 8 else "d"
+            (value,) = struct.unpack(f">{kind}", bits.to_bytes(len(digits) // 2, "big"))
+        else:
+            # f16 and bf16 alike: only their infinities and NaN are printed so.
+            magnitude = bits & 0x7FFF
+            size = float("inf" if magnitude in (0x7C00, 0x7F80) else "nan")
+            value = size if bits == magnitude else -size
         return self._TensorLiteralElement(False, value, element.span)

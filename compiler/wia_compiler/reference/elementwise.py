@@ -207,10 +207,10 @@ def _gelu(x: Array, attributes: Attributes) -> Array:
 
     if attributes["approximate"] == "tanh":
         cube = x * x * x
-        inner = number(math.sqrt(2 / math.pi)) * (x + number(0.044715) * cube)
-        gate = function_of(np.tanh, inner)
-    else:
-        gate = function_of(erf, x * number(math.sqrt(0.5)))
+        # 0.5 (1 + tanh u) = 1 / (1 + exp(-2 u)), in which nothing cancels.
+        inner = number(-2 * math.sqrt(2 / math.pi)) * (x + number(0.044715) * cube)
+        return x / (number(1) + function_of(np.exp, inner))
+    gate = function_of(erf, x * number(math.sqrt(0.5)))
     return number(0.5) * x * (number(1) + gate)
 
 

@@ -80,7 +80,9 @@ def _softmax(operands: Named, attributes: Attributes) -> Array:
         return x.copy()
     wide = accumulator(x)
     powers = function_of(np.exp, wide - np.max(wide, axis=axes, keepdims=True))
-    return round_to(powers / total(powers, axes), dtype_of_array(x))
+    sums = total(powers, axes)
+    # The sum is at least 1: its inverse is rounded once, and a row needs one division.
+    return round_to(powers * (sums.dtype.type(1) / sums), dtype_of_array(x))
 
 
 def _layer_norm(operands: Named, attributes: Attributes) -> Array:
