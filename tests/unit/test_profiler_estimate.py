@@ -2,13 +2,18 @@
 
 import dataclasses
 import itertools
+import re
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import wia_compiler as wia
 from ptx_texts import element, entry, launch
+from unit.gpu_tools import needs_ptxas
 from wia_compiler.backends.gpu.architecture import ARCHITECTURES, LAUNCH_SECONDS
 from wia_compiler.backends.gpu.occupancy import Occupancy, occupancy
+from wia_compiler.backends.gpu.tools import assemble, disassemble
 from wia_compiler.profiler.gpu_costs import cost_of
 from wia_compiler.profiler.gpu_model import (
     Work,
@@ -298,19 +303,77 @@ def test_matrix_products_count_for_tensor_cores():
     assert "mma" in entry(body)
 
 
-def test_schedules_of_a_product_are_ranked():
+OPERATIONS = (
+    "mov.b32 %r4, %r3;", "div.rn.f32 %f3, %f1, %f2;", "div.full.f32 %f3, %f1, %f2;",
+    "sqrt.rn.f32 %f3, %f1;", "rcp.rn.f32 %f3, %f1;", "ex2.approx.f32 %f3, %f1;",
+    "ex2.approx.ftz.f32 %f3, %f1;", "div.s32 %r3, %r1, %r2;", "rem.u32 %r3, %r1, %r2;",
+    "mul.lo.s64 %d3, %d1, %d2;", "add.s64 %d3, %d1, %d2;", "div.rn.f64 %g3, %g1, %g2;",
+    "fma.rn.f32 %f3, %f1, %f2, %f1;", "cvt.rn.f32.s32 %f3, %r1;",
+)  # fmt: skip
+
+
+@needs_ptxas
+def test_instructions_become_about_as_many_as_ptxas_makes():
+    """On the way that ordinary numbers take: what is rare (subnormal ones) is called."""
+    registers = ".reg .b32 %r<9>; .reg .f32 %f<9>; .reg .b64 %d<9>; .reg .f64 %g<9>;"
+    spaces = {"r": "b32", "f": "f32", "d": "b64", "g": "f64"}
+    loads = "".join(
+        f"ld.global.{type} %{letter}{number}, [%d0+{64 * at + 8 * number}];\n"
+        for at, (letter, type) in enumerate(spaces.items())
+        for number in (1, 2)
+    )
+    stores = "".join(
+        f"st.global.{type} [%d0+{64 * at + 32}], %{letter}3;\n"
+        for at, (letter, type) in enumerate(spaces.items())
+    )
+    copies = "mov.b32 %r3, %r1; mov.f32 %f3, %f1; mov.b64 %d3, %d1; mov.f64 %g3, %g1;"
+    text = ".version 7.8\n.target sm_80\n.address_size 64\n" + "".join(
+        f".visible .entry k{number}(.param .u64 x) {{ {registers} ld.param.u64 %d0, [x];\n{loads}"
+        f"{copies} {operation}\n{stores} ret; }}\n"
+        for number, operation in enumerate(OPERATIONS)
+    )
+    counts = sass_until_exit(disassemble(assemble(text, "sm_80").cubin))
+    assert len(counts) == len(OPERATIONS)
+    memory = np.zeros(64)
+    for number, operation in enumerate(OPERATIONS):
+        flow = wia.ptx.run(text, f"k{number}", 1, 1, [memory]).flow
+        name = operation.partition(" ")[0]
+        code = [each for block in flow.run_blocks() for each in block.code]
+        costs = [cost_of(each) for each in code if each.decoded.instruction.name == name]
+        made = counts[f"k{number}"] - counts["k0"]
+        assert costs[-1].issued == pytest.approx(made, rel=0.3, abs=1.5), (operation, made)
+
+
+def sass_until_exit(text: str) -> dict[str, int]:
+    """Instructions on the usual way to the first EXIT: branches around calls are taken."""
+    counts: dict[str, int] = {}
+    for section in re.split(r"\.section\s+\.text\.", text)[1:]:
+        name, skipped, count = section.partition(",")[0], "", 0
+        for label, each in re.findall(r"^(\.L_\w+):|/\*[0-9a-f]{4,}\*/\s+(.*?);", section, re.M):
+            if label:
+                skipped = "" if label == skipped else skipped
+            elif not skipped:
+                count += 1
+                branch = re.match(r"@!?\w+ BRA .*?(\.L_\w+)", each)
+                skipped = branch[1] if branch else ""
+                if "EXIT" in each:
+                    break
+        counts[name] = count
+    return counts
+
+
+def test_the_page_ranks_schedules_of_a_product(capsys):
     """More registers of each thread, fewer loads of shared memory: the first thing one tunes."""
-    rng = np.random.default_rng(5)
-    a, b = (rng.standard_normal((256, 256)).astype(np.float32) for _ in range(2))
-    kernel = wia.compile(MATMUL).mm
-    times = [
-        kernel.build(a, b, target="gpu:sm_75", schedule=schedule).profile(a, b).estimate.time
-        for schedule in (
-            "tile i 32, j 32, k 16; thread_tile i 4, j 4",
-            "tile i 16, j 16, k 16; thread_tile i 1, j 1",
-        )
-    ]
-    assert times[1] > 1.2 * times[0]
+    page = (Path(__file__).parents[2] / "docs" / "profiling.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    said = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == said != []
+    assert names["times"][1] > 1.2 * names["times"][0]
+    listed = re.findall(r"^\| (`[a-zA-Z0-9 `,]*`) \|", page, re.MULTILINE)
+    parts = {word for row in listed for word in re.findall(r"`([^`]*)`", row)}
+    assert parts == set(names["profile"].estimate.parts) - {"launch"}
 
 
 def test_a_simulated_profile_has_an_estimate_and_no_time():

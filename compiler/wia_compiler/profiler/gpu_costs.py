@@ -41,15 +41,22 @@ class Cost:
 
 _NOTHING = Cost(steps=0)
 _ONE = Cost(others=1)
+# What ptxas 13 makes for sm_80, on the way that ordinary numbers take.
 _EXACT = {
-    # Newton's steps, and what looks for numbers at the end of the range.
-    "div": Cost(fp32=8, special=1, steps=8),
-    "sqrt": Cost(fp32=6, special=1, steps=6),
-    "rcp": Cost(fp32=5, special=1, steps=5),
+    "div": Cost(fp32=6, special=2, others=3, steps=7),
+    "sqrt": Cost(fp32=4, integer=3, special=1, others=3, steps=6),
+    "rcp": Cost(fp32=3, integer=3, special=1, others=3, steps=5),
 }
-_EXACT_DOUBLE = Cost(fp64=9, integer=4, special=1, steps=9)
-_DIVISION = Cost(integer=14, special=2, steps=14)
-_LONG_DIVISION = Cost(integer=70, special=2, steps=60)
+_EXACT_DOUBLE = Cost(fp64=8, integer=6, special=1, others=1, steps=9)
+_APPROXIMATE = {"div": Cost(fp32=8, special=1, steps=4)}
+_SCALED = Cost(fp32=3, special=1, steps=3)
+"""``ex2`` and its like look for subnormal numbers unless they may flush them."""
+_DIVISION = {
+    True: Cost(integer=22, special=3, steps=16),
+    False: Cost(integer=15, special=3, steps=12),
+}
+"""Of signed and of unsigned 32-bit integers."""
+_LONG_DIVISION = Cost(integer=80, special=4, steps=60)
 
 
 def cost_of(issued: Issued) -> Cost:
@@ -75,13 +82,13 @@ def cost_of(issued: Issued) -> Cost:
         case "control":
             return _ONE
         case "special":
-            return _EXACT[opcode] if _exact(issued) and opcode in _EXACT else Cost(special=1)
+            return _special(opcode, words)
         case "double":
             return _EXACT_DOUBLE if opcode in _EXACT else Cost(fp64=1)
         case "convert":
             return Cost(special=1) if _crosses(words) else Cost(integer=1)
         case "float":
-            return _EXACT.get(opcode, Cost(fp32=1)) if _exact(issued) else Cost(fp32=1)
+            return _special(opcode, words) if opcode in _EXACT else Cost(fp32=1)
         case "integer":
             return _integer(opcode, words)
 
@@ -98,7 +105,7 @@ def latency_of(issued: Issued, cost: Cost, far: int, times: Latencies) -> int:
             return times.shared if near and opcode != "cp" else far
         case "tensor":
             return times.tensor
-        case "special" | "convert" if cost.special:
+        case "special" | "convert" | "float" | "integer" if cost.special:
             return times.special + (cost.steps - 1) * times.arithmetic
         case "double":
             return cost.steps * times.double
@@ -113,15 +120,19 @@ def _integer(opcode: str, words: tuple[str, ...]) -> Cost:
     if opcode == "cvta":
         return _NOTHING
     if opcode in ("div", "rem"):
-        return _LONG_DIVISION if wide else _DIVISION
+        return _LONG_DIVISION if wide else _DIVISION["s32" in words]
     if not wide:
         return Cost(integer=1)
     return Cost(integer=4, steps=2) if opcode in ("mul", "mad") else Cost(integer=2, steps=2)
 
 
-def _exact(issued: Issued) -> bool:
-    words = issued.decoded.instruction.modifiers
-    return not {"approx", "full"} & set(words) and not {"f16", "bf16", "f16x2"} & set(words)
+def _special(opcode: str, words: tuple[str, ...]) -> Cost:
+    flags = set(words)
+    if flags & {"f16", "bf16", "f16x2", "bf16x2"} or opcode in ("sin", "cos", "tanh"):
+        return Cost(special=1)
+    if not flags & {"approx", "full"}:
+        return _EXACT.get(opcode, Cost(special=1))
+    return _APPROXIMATE.get(opcode, Cost(special=1) if "ftz" in flags else _SCALED)
 
 
 def _crosses(words: tuple[str, ...]) -> bool:
