@@ -227,6 +227,7 @@ def test_what_was_decided_stands_under_its_numbers_and_stays_in_sight(draw):
     words = note.locator("td > span").bounding_box()
     assert words["x"] + words["width"] <= pane["x"] + pane["width"]
     note.click()
+    page.wait_for_function("() => model.get('selected') !== ''")
     assert trait(page, "selected") == "canonicalize/2,3"
 
 

@@ -118,6 +118,7 @@ def test_fusion_can_be_left_out() -> None:
     text = "kernel k(a: tensor, b: tensor) { x = tanh(a + b); y = exp(x); return x, y, x + y; }"
     with without_fusion():
         apart = wia.compile(text.replace("kernel k(", "kernel left(")).left.build(*arrays)
+        assert apart.trace  # a record is made when it is asked for
     together = wia.compile(text).k.build(*arrays)
     kernels = [
         [row for row in each.stage("fusion").ops if row.parent is None and row.label != "return"]

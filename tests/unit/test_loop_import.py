@@ -73,8 +73,8 @@ def test_sides_that_name_elements_are_computed_where_they_are_needed() -> None:
 def test_every_op_has_its_place_in_the_text() -> None:
     build = kernel_of("""kernel k(input A: tensor<N, f32>, output C: tensor<N, f32>) {
     for i in 0..N {
-        let x = A[i];
-        C[i] = x * 2.0;
+        let x = i > 0 ? C[i - 1] : 0.0;
+        C[i] = x + A[i];
     }
 }""").build(A6)
     for stage in ("infer-shapes", "loops"):

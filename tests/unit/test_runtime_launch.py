@@ -179,10 +179,6 @@ def test_compile_once_for_each_kind_of_arguments():
     assert compiler.calls == ["add"] * 4
 
 
-def test_schedule_is_refused_until_it_exists(program):
-    assert "schedule=" in refused(program.add.build, A, A, schedule="tile i 4")
-
-
 def test_zero_sizes_have_shape_and_dtype(program):
     for shape in ((0,), (0, 4), (3, 0, 2)):
         result = program.add(np.zeros(shape, np.float16), np.zeros(shape, np.float16))

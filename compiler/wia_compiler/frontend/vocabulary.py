@@ -36,6 +36,7 @@ KEYWORDS: dict[str, str] = {
     "match": "match: the ops that a pattern looks for",
     "rewrite": "rewrite: what a pattern puts in their place",
     "schedule": "schedule KERNEL { tile i 128; unroll k 4; }: how a kernel is run",
+    "at": "pack A at j.0: the loop of a schedule at which a tile is copied",
     "true": "the bool that holds",
     "false": "the bool that does not hold",
 }
