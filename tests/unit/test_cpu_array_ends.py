@@ -27,6 +27,9 @@ kernel k(input A: tensor<20, 30, f32>, output C: tensor<18, 28, f32>) {
     for i in 0..18 { for j in 0..28 { C[i, j] = x[i, j] + x[i + 1, j] + x[i + 2, j]; } }
 }
 """
+ROWS = """
+kernel k(input a: tensor, input b: tensor, output c: tensor) { x = a @ b; c = softmax(x, dim=1); }
+"""
 PRODUCT = "kernel k(input a: tensor, input b: tensor, output c: tensor) { c = relu(a @ b); }"
 MAP = "kernel k(input x: tensor, output y: tensor) { y = exp(x) + 1; }"
 SUM = "kernel k(input x: tensor, output y: tensor) { y = reduce_sum(x, axis=1); }"
@@ -37,6 +40,7 @@ CONVOLUTION = "kernel k(input x: tensor, input w: tensor, output y: tensor) { y 
     ("text", "shapes", "schedule"),
     [
         (BLUR, [(20, 30)], "k.k_nest_1 { tile i 4, j 8; fuse_at x j.0; vectorize x_j 8; }"),
+        (ROWS, [(17, 8), (8, 30)], "k.softmax { fuse_at x i; tile i 4; }"),
         (PRODUCT, [(18, 40), (40, 30)], "k { tile i 8, j 16; pack a at j.0; }"),
         (PRODUCT, [(17, 127), (127, 33)], "k { tile k 16; thread_tile i 4, j 16; pack b at k.0; }"),
         (PRODUCT, [(33, 3), (3, 17)], ""),

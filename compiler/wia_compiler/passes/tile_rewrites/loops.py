@@ -127,16 +127,23 @@ def split_loop(nest: Operation, named: str | ForOp, size: int) -> tuple[ForOp, F
     outer_iv, inner_iv = loop.induction_variable, inner.induction_variable
     for leaf in leaves:
         made = replace_ivs(leaf, {outer_iv: (outer_iv, inner_iv)})
-        if extent % size and axis in made.axis_names and needs_bounds(made):
+        if extent % size and needs_bounds(made):
             _bound(made, axis, (outer_iv, inner_iv), extent)
     _renumber(nest, axis)
     return loop, inner
 
 
 def _bound(leaf: ComputeOp, axis: str, ivs: Sequence[SSAValue], extent: int) -> None:
-    """Stop a leaf at the end of a loop that was split."""
+    """Stop a leaf at the end of a loop that was split.
+
+    One without the axis (what another nest computes there) is not run at all past that end.
+    """
     own = list(leaf.ivs)
-    reach: AffineExpr = AffineExpr.dimension(leaf.axis_names.index(axis))
+    reach: AffineExpr = AffineExpr.constant(0)
+    if axis in leaf.axis_names:
+        reach = AffineExpr.dimension(leaf.axis_names.index(axis))
+    elif not all(iv in own for iv in ivs):
+        return
     inside = [iv for iv in own if iv in ivs or _walks_inside(iv, axis, ivs)]
     for iv in reversed(inside):
         reach = AffineExpr.symbol(own.index(iv)) + reach
