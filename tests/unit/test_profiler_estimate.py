@@ -14,6 +14,7 @@ from unit.gpu_tools import needs_ptxas
 from wia_compiler.backends.gpu.architecture import ARCHITECTURES, LAUNCH_SECONDS
 from wia_compiler.backends.gpu.occupancy import Occupancy, occupancy
 from wia_compiler.backends.gpu.tools import assemble, disassemble
+from wia_compiler.profiler.estimate import estimate_run
 from wia_compiler.profiler.gpu_costs import cost_of
 from wia_compiler.profiler.gpu_model import (
     Work,
@@ -392,6 +393,25 @@ def test_a_simulated_profile_has_an_estimate_and_no_time():
     other = kernel.profile(a, a.T.copy(), target="gpu:sm_90", device="H200").estimate
     assert other.device == "H200" and other.roofline.ceilings.machine == "H200"
     assert kernel.profile(a, a.T.copy(), target="gpu:sm_100").estimate is None
+
+
+def test_launches_follow_one_another_and_may_be_none():
+    kernel = wia.compile(
+        "kernel k(input A: tensor, output C: tensor) { C = softmax(A @ relu(A @ A), dim=1); }"
+    ).k.to("gpu:sm_80")
+    a = np.ones((64, 64), np.float32)
+    build = kernel.build(a)
+    estimate = build.profile(a).estimate
+    ran = build.executable.last_run
+    assert len(ran) > 1 and estimate.parts["launch"] == len(ran) * LAUNCH_SECONDS
+    alone = [estimate_run(A100, [each], {}, flops=1, size_bytes=1) for each in ran]
+    assert sum(each.time for each in alone) == pytest.approx(estimate.time, rel=0.2)
+    assert all(each.note.endswith("without ptxas registers are not counted") for each in alone)
+    nothing = np.ones((0, 64), np.float32)
+    scale = wia.compile("kernel k(input A: tensor, output C: tensor) { C = A * 2.0; }").k
+    empty = scale.profile(nothing, target="gpu:sm_80").estimate
+    assert (empty.time, empty.error_band, empty.roofline.achieved) == (0, (0, 0), None)
+    assert "nothing is launched" in str(empty)
 
 
 def test_a_device_is_for_gpus_only():
