@@ -83,6 +83,27 @@ def test_a_barrier_that_not_all_come_to():
         launch(body, np.zeros(1, "u4"))
 
 
+@pytest.mark.parametrize("engine", ["numpy", "compiled"])
+def test_threads_go_on_after_a_barrier_of_their_warp(engine):
+    y = np.zeros(64, np.uint32)
+    body = f"bar.warp.sync 0xffffffff; {OWN} st.global.u32 [%d3], 7;"
+    launch(body, y, y, block=64, engine=engine)
+    np.testing.assert_array_equal(y, 7)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "compiled"])
+def test_shared_memory_of_an_odd_size_is_each_block_s_own(engine):
+    body = f"""
+        mov.u32 %r0, %ctaid.x; add.u32 %r2, %r0, 5; st.shared.u32 [s], %r2;
+        st.shared.u16 [s+4], %h1; ld.shared.u32 %r3, [s]; {OWN} st.global.u32 [%d3], %r3;
+    """
+    y = np.zeros(3, np.uint32)
+    launch(body, y, y, block=1, grid=3, variables=".shared .align 4 .b8 s[6];", engine=engine)
+    np.testing.assert_array_equal(y, [5, 6, 7])
+    with pytest.raises(PtxFault, match="a block has 6 bytes of shared memory"):
+        launch("ld.shared.u16 %h1, [s+6];", y, variables=".shared .align 4 .b8 s[6];")
+
+
 def test_exited_threads_are_not_waited_for():
     body = f"setp.gt.u32 %p1, %r0, 40; @%p1 exit; bar.sync 0; {OWN} st.global.u32 [%d3], 1;"
     y = np.zeros(64, np.uint32)
