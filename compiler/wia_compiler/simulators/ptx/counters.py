@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from wia_compiler.simulators.ptx.counted import Counted
 from wia_compiler.simulators.ptx.decode import Decoded
 from wia_compiler.simulators.ptx.graph import BasicBlock
 from wia_compiler.simulators.ptx.machine import Traffic
-from wia_compiler.simulators.ptx.schedule import Counted
 
 
 @dataclass

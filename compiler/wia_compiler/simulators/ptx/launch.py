@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.base.source import Source
+from wia_compiler.simulators.ptx.counted import Counted
 from wia_compiler.simulators.ptx.counters import LineCounts, line_counts, totals_of, with_ratios
 from wia_compiler.simulators.ptx.faults import PtxFault
 from wia_compiler.simulators.ptx.findings import Finding, Findings
@@ -19,7 +20,6 @@ from wia_compiler.simulators.ptx.flow import Flow
 from wia_compiler.simulators.ptx.limits import MAX_BLOCK, MAX_GRID, MAX_THREADS
 from wia_compiler.simulators.ptx.parse import parse_ptx
 from wia_compiler.simulators.ptx.prepared import LaunchSizes, Prepared
-from wia_compiler.simulators.ptx.schedule import Counted
 from wia_compiler.simulators.ptx.syntax import Entry, Module
 from wia_compiler.simulators.ptx.threads import Size
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.simulators.ptx.checks import Checks
 from wia_compiler.simulators.ptx.copies import Copies
+from wia_compiler.simulators.ptx.counted import Counted
 from wia_compiler.simulators.ptx.decode import Decoded, decode
 from wia_compiler.simulators.ptx.faults import PtxFault
 from wia_compiler.simulators.ptx.findings import Findings
@@ -24,7 +25,7 @@ from wia_compiler.simulators.ptx.memory import DeviceMemory
 from wia_compiler.simulators.ptx.operands import Scope
 from wia_compiler.simulators.ptx.parameters import parameter_bytes
 from wia_compiler.simulators.ptx.regions import DeviceArrays
-from wia_compiler.simulators.ptx.schedule import Counted, OutOfPatience, Scheduler, spent_budget
+from wia_compiler.simulators.ptx.schedule import OutOfPatience, Scheduler, spent_budget
 from wia_compiler.simulators.ptx.syntax import Entry, Module, Variable
 from wia_compiler.simulators.ptx.threads import WARP, Size, Threads
 

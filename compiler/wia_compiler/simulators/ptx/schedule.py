@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wia_compiler.base.errors import Diagnostic
 from wia_compiler.base.source import Source
@@ -16,10 +14,11 @@ from wia_compiler.simulators.ptx.barrier_checks import (
     left_out,
     tell_left_out,
 )
+from wia_compiler.simulators.ptx.counted import Executed
 from wia_compiler.simulators.ptx.decode import Decoded
 from wia_compiler.simulators.ptx.faults import PtxFault
 from wia_compiler.simulators.ptx.graph import WHOLE_WARP, BasicBlock, gathers, waits_for_block
-from wia_compiler.simulators.ptx.machine import Machine, Traffic
+from wia_compiler.simulators.ptx.machine import Machine
 from wia_compiler.simulators.ptx.operands import Read, Scope, reader
 from wia_compiler.simulators.ptx.syntax import Immediate, Instruction, Register
 from wia_compiler.simulators.ptx.threads import WARP, Array, Mask
@@ -27,38 +26,6 @@ from wia_compiler.simulators.ptx.types import TYPES
 
 _DONE = np.iinfo(np.int32).max
 _U32, _PREDICATE = TYPES["u32"], TYPES["pred"]
-
-
-@dataclass
-class Executed:
-    """How often things ran: by block of the graph in warps and threads, and by instruction.
-
-    ``predicated`` counts, for instructions with a predicate, the threads whose predicate held;
-    ``divergent`` the warps that a branch sent two ways.
-    """
-
-    warps: NDArray[np.int64]
-    threads: NDArray[np.int64]
-    predicated: dict[int, int] = field(default_factory=dict[int, int])
-    branches: dict[int, int] = field(default_factory=dict[int, int])
-    divergent: dict[int, int] = field(default_factory=dict[int, int])
-
-
-@dataclass
-class Counted:
-    """What a launch counted: executions, and memory traffic by (instruction number, space).
-
-    ``seconds`` is the processor time that it took.
-    """
-
-    executed: Executed
-    traffic: dict[tuple[int, str], Traffic] = field(default_factory=dict[tuple[int, str], Traffic])
-    seconds: float = 0.0
-
-    @staticmethod
-    def nothing(blocks: int) -> Counted:
-        """Of a graph of so many blocks, none ran yet."""
-        return Counted(Executed(np.zeros(blocks, np.int64), np.zeros(blocks, np.int64)))
 
 
 class OutOfPatience(Exception):

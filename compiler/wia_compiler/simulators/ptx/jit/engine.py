@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from wia_compiler.passes.llvm.library import llvm_binding
 from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
+from wia_compiler.simulators.ptx.counted import Counted, Executed
 from wia_compiler.simulators.ptx.graph import BasicBlock
 from wia_compiler.simulators.ptx.jit.blocks import blocks_text
 from wia_compiler.simulators.ptx.jit.layout import (
@@ -28,7 +29,6 @@ from wia_compiler.simulators.ptx.jit.program import write_program
 from wia_compiler.simulators.ptx.machine import Traffic
 from wia_compiler.simulators.ptx.memory import DeviceMemory
 from wia_compiler.simulators.ptx.operands import Scope
-from wia_compiler.simulators.ptx.schedule import Counted, Executed
 from wia_compiler.simulators.ptx.syntax import Entry, Instruction, Module
 from wia_compiler.simulators.ptx.threads import WARP, Size
 from wia_compiler.simulators.ptx.values.form import UnknownForm
