@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from runtime_fakes import fake_program
+from wia_compiler.base.disk_cache import DiskCache
 from wia_compiler.base.dtypes import DTYPES
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.runtime.argument_text import parse_arguments
-from wia_compiler.runtime.disk_cache import DiskCache
 from wia_compiler.runtime.specs import normal_strides, spec
 
 DTYPE_NAMES = st.sampled_from(sorted(DTYPES))

@@ -348,3 +348,27 @@ def test_faults_are_the_same_on_both_engines(words: str) -> None:
 def test_an_engine_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ArgumentError, match="expected one of auto, compiled, numpy"):
         run(branching(EARLY), "k", 1, 32, [], engine="hardware")  # pyright: ignore
+
+
+def test_code_is_kept_on_disk_for_the_next_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from wia_compiler.simulators.ptx.jit import engine
+
+    monkeypatch.setenv("WIA_CACHE_DIR", str(tmp_path))
+    values = np.arange(64, dtype=np.uint32)
+
+    def launch() -> np.ndarray[Any, Any]:
+        engine._LOADED.clear()  # as in a process that begins
+        out = np.zeros(64, np.uint32)
+        run(branching(EARLY), "k", 1, 64, [values, out], engine="compiled")
+        return out
+
+    first = launch()
+    assert list((tmp_path / "ptx" / "entries").iterdir())
+
+    def compiles(*arguments: Any) -> None:
+        raise AssertionError("it was to come from disk")
+
+    monkeypatch.setattr(engine, "_made", compiles)
+    np.testing.assert_array_equal(launch(), first)

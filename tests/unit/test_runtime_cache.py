@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from runtime_fakes import FakeCompiler, FakeTarget, fake_program, fake_session
+from wia_compiler.base import disk_cache
+from wia_compiler.base.disk_cache import DiskCache
 from wia_compiler.base.errors import ArgumentError, WiaError
 from wia_compiler.passes.options import CompileOptions
-from wia_compiler.runtime import disk_cache
 from wia_compiler.runtime.cache import Cache, key_from_json
-from wia_compiler.runtime.disk_cache import DiskCache
 from wia_compiler.runtime.session import Session, recording
 
 PROGRAM = "kernel add(input A: tensor, input B: tensor, output C: tensor) { C = A + B; }"

@@ -17,7 +17,7 @@ import sys
 
 sys.path.insert(0, {compiler!r})
 from pathlib import Path
-from wia_compiler.runtime.disk_cache import DiskCache
+from wia_compiler.base.disk_cache import DiskCache
 
 logging.getLogger("wia").addHandler(logging.StreamHandler())
 cache = DiskCache(Path({folder!r}), limit_bytes={limit})

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from wia_compiler.base.disk_cache import DiskCache, EntryInfo
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.runtime.built import COMPILED
 from wia_compiler.runtime.cache_key import ArgumentKey, CacheKey, KernelText
-from wia_compiler.runtime.disk_cache import DiskCache, EntryInfo
 from wia_compiler.runtime.session import Session, default_session
 
 MIN_DIGEST_CHARACTERS = 4

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from wia_compiler.base.disk_cache import DiskCache
 from wia_compiler.base.errors import WiaError
 from wia_compiler.base.record import Trace
 from wia_compiler.base.schedule import Schedule
@@ -23,7 +24,6 @@ from wia_compiler.passes.target import ArraySpec, Target
 from wia_compiler.runtime.bound_values import BoundNumber
 from wia_compiler.runtime.built import TRACE, BuiltKernel, LoadedKernel, decode, encode
 from wia_compiler.runtime.cache_key import ArgumentKey, CacheKey, KernelText, versions
-from wia_compiler.runtime.disk_cache import DiskCache
 
 if TYPE_CHECKING:
     from wia_compiler.frontend import syntax

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from wia_compiler.base.disk_cache import DiskCache
 from wia_compiler.passes.llvm.library import llvm_binding
-from wia_compiler.runtime.disk_cache import DiskCache
 from wia_compiler.runtime.session import read_settings
 
 FILES = ("pool.ll", "entry.ll")

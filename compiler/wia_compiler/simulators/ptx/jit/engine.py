@@ -16,6 +16,7 @@ from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
 from wia_compiler.simulators.ptx.counted import Counted, Executed
 from wia_compiler.simulators.ptx.graph import BasicBlock
 from wia_compiler.simulators.ptx.jit.blocks import blocks_text
+from wia_compiler.simulators.ptx.jit.kept import EntryCode, kept_code
 from wia_compiler.simulators.ptx.jit.layout import (
     CONTEXT,
     COPIES_BYTES,
@@ -42,9 +43,7 @@ _BLOCKS_AT_A_TIME = 1 << 12
 class Compiled:
     """An entry's machine code, loaded; ``engine`` keeps it in memory."""
 
-    layout: WarpLayout
-    accesses: tuple[tuple[int, str, int], ...]
-    predicated: tuple[int, ...]
+    code: EntryCode
     address: int
     engine: Any
 
@@ -91,17 +90,38 @@ def compiled_entry(
     if key not in _LOADED:
         while len(_LOADED) >= _MOST_LOADED:
             del _LOADED[next(iter(_LOADED))]
-        _LOADED[key] = _compile(blocks, entry.instructions, scope, counts_memory, parted)
+        _LOADED[key] = _compile(key, blocks, entry.instructions, scope)
     return _LOADED[key]
 
 
 def _compile(
+    key: tuple[str, str, bool, bool],
     blocks: Sequence[BasicBlock],
     code: Sequence[Instruction],
     scope: Scope,
-    counts_memory: bool,
-    parted: bool,
 ) -> Compiled | None:
+    llvm = llvm_binding()
+    cpu, features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    versions = (cpu, features, str(llvm.llvm_version_info))
+    made = kept_code((*map(str, key), *versions), lambda: _made(key, blocks, code, scope))
+    if made is None:
+        return None
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_triple(_TRIPLE).create_target_machine()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+    engine.add_object_file(llvm.ObjectFileRef.from_data(made.object))
+    engine.finalize_object()
+    return Compiled(made, engine.get_function_address("blocks"), engine)
+
+
+def _made(
+    key: tuple[str, str, bool, bool],
+    blocks: Sequence[BasicBlock],
+    code: Sequence[Instruction],
+    scope: Scope,
+) -> EntryCode | None:
+    _, _, counts_memory, parted = key
     try:
         program = write_program(
             blocks,
@@ -114,9 +134,8 @@ def _compile(
     except UnknownForm:
         return None
     llvm = llvm_binding()
-    text = program.text + blocks_text(program.layout)
     request = CodeRequest(
-        text,
+        program.text + blocks_text(program.layout),
         _TRIPLE,
         llvm.get_host_cpu_name(),
         llvm.get_host_cpu_features().flatten(),
@@ -125,14 +144,7 @@ def _compile(
         outputs=("object",),
     )
     object_ = shared_worker().generate(request).object
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    machine = llvm.Target.from_triple(_TRIPLE).create_target_machine()
-    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
-    engine.add_object_file(llvm.ObjectFileRef.from_data(object_))
-    engine.finalize_object()
-    address = engine.get_function_address("blocks")
-    return Compiled(program.layout, program.accesses, program.predicated, address, engine)
+    return EntryCode(object_, program.layout, program.accesses, program.predicated)
 
 
 @dataclass
@@ -152,7 +164,7 @@ class Launching:
 
         Raises ``Spent`` where the budget does not do.
         """
-        layout = self.compiled.layout
+        layout = self.compiled.code.layout
         threads = block[0] * block[1] * block[2]
         warps = -(-threads // WARP)
         fresh = _fresh_warps(layout, warps, threads, block, first_rank)
@@ -170,7 +182,9 @@ class Launching:
             "predicated": np.zeros(self.instruction_count, np.int64),
             "branches": np.zeros(self.instruction_count, np.int64),
             "divergent": np.zeros(self.instruction_count, np.int64),
-            "traffic": np.zeros((max(1, len(self.compiled.accesses)), TRAFFIC_WORDS), np.int64),
+            "traffic": np.zeros(
+                (max(1, len(self.compiled.code.accesses)), TRAFFIC_WORDS), np.int64
+            ),
             "budget": np.iinfo(np.int64).max if budget is None else budget,
             "warps": aligned(np.zeros(len(fresh) + 64, np.uint8)),
             "warp_count": warps,
@@ -202,13 +216,13 @@ class Launching:
         """What the run counted."""
         words = self.words
         executed = Executed(words["warps_executed"], words["threads_executed"])
-        for at in self.compiled.predicated:
+        for at in self.compiled.code.predicated:
             executed.predicated[at] = int(words["predicated"][at])
         for at in np.flatnonzero(words["branches"]):
             executed.branches[int(at)] = int(words["branches"][at])
             executed.divergent[int(at)] = int(words["divergent"][at])
         traffic: dict[tuple[int, str], Traffic] = {}
-        for slot, (at, space, size) in enumerate(self.compiled.accesses):
+        for slot, (at, space, size) in enumerate(self.compiled.code.accesses):
             numbers = words["traffic"][slot][:COUNTED_WORDS]
             if numbers[0]:
                 requests, sectors, ideal, wavefronts, least = map(int, numbers)
