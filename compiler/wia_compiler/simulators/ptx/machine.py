@@ -57,8 +57,8 @@ class Machine:
     """One chunk of a launch: ``threads`` of some blocks with their memories.
 
     ``shared`` has a row of bytes for each block, ``local`` one for each thread; ``limits`` says how
-    many of a row's bytes there are, by space. ``traffic`` is by
-    (instruction number, space). ``checks`` are told every access, where a launch has them.
+    many of a row's bytes there are, by space. ``traffic`` is by (instruction number, space).
+    ``checks`` are told every access, where a launch has them.
     """
 
     source: Source
