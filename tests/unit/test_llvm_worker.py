@@ -46,6 +46,16 @@ def test_gives_what_was_asked_for(worker: Worker) -> None:
     assert worker.generate(request(ADD)).object == b""
 
 
+def test_constants_lie_in_the_section_of_the_code(worker: Worker) -> None:
+    """Two sections may be loaded out of reach of each other, on which LLVM's loader aborts."""
+    text = """define <4 x float> @f(<4 x float> %x) {
+  %y = fmul <4 x float> %x, <float 1.5, float 2.5, float 3.5, float 4.5>
+  ret <4 x float> %y
+}"""
+    made = worker.generate(request(text, outputs=("assembly", "object")))
+    assert ".rodata" in made.assembly and b".rodata" not in made.object
+
+
 def test_generates_ptx(worker: Worker) -> None:
     text = """define ptx_kernel void @f(ptr addrspace(1) %p) {
       store i32 7, ptr addrspace(1) %p

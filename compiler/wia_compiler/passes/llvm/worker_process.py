@@ -95,10 +95,14 @@ class Generator:
     def assembled(self, assembly: str, triple: str) -> Any:
         """A module of nothing but this assembly text: its object is that very text, assembled.
 
-        Line and frame directives are left out; they would only grow the object.
+        Line and frame directives are left out; they would only grow the object. Constants stand
+        behind the code, in its section: a loader may put two sections more than 2 GiB apart, where
+        32-bit distances do not reach, and LLVM's then aborts.
         """
         lines = [f'target triple = "{triple}"']
         for line in assembly.splitlines():
+            if line.startswith("\t.section\t.rodata"):
+                line = "\t.text"
             if not line.startswith(("\t.loc\t", "\t.file\t", "\t.cfi_")):
                 quoted = line.replace("\\", "\\5C").replace('"', "\\22").replace("\t", "\\09")
                 lines.append(f'module asm "{quoted}"')
