@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
     i8,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.rewriter import InsertPoint
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from wia_compiler.backends.cpu.axis_order import walk_memory_last
 from wia_compiler.backends.cpu.checks import lower_checks
@@ -216,10 +216,21 @@ def _move_large_buffers(function: func.FuncOp) -> list[MemRefType[Attribute]]:
         op.memref.replace_all_uses_with(argument)
         op.detach()
         op.erase()
+        _see_in_main_memory(argument)
         moved.append(plain)
     if moved:
         _update_type(function)
     return moved
+
+
+def _see_in_main_memory(buffer: SSAValue) -> None:
+    """Let casts of a buffer, which see it under other sizes, see it where it lies now."""
+    for use in list(buffer.uses):
+        cast_ = use.operation
+        if isinstance(cast_, memref.ReinterpretCastOp):
+            type_ = cast_.result.type
+            plain = MemRefType(type_.element_type, type_.get_shape(), type_.layout, NoneAttr())
+            Rewriter.replace_value_with_new_type(cast_.result, plain)
 
 
 def _give_workspace(function: func.FuncOp, scratch: dict[str, list[MemRefType[Attribute]]]) -> None:

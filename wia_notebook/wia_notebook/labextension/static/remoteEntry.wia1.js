@@ -1,9 +1,9 @@
 // Colours the words of cells that begin with %%wia. A module-federation container written by hand:
 // JupyterLab calls init(shareScope), then get("./extension"). The words are those of
-// wia_compiler.frontend.vocabulary; tests/notebook/test_notebook_labextension.py keeps them equal.
+// wia_compiler.frontend.vocabulary; tests/notebook/test_notebook_completion.py keeps them equal.
 (() => {
   const KEYWORDS =
-    "kernel input output inout let return if else for in step while func call br cond_br pattern match rewrite schedule true false";
+    "kernel input output inout let return if else for in step while func call br cond_br pattern match rewrite schedule at true false";
   const TYPES = "tensor f64 f32 f16 bf16 i64 i32 i16 i8 u8 bool";
   const any = (words) => words.split(" ").join("|");
   const WORDS = new RegExp(
