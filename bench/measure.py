@@ -174,6 +174,26 @@ def measure(
             yield _row(workload, processes, threads, seconds, Path(folder) / "reference.npy")
 
 
+def wait_until_idle(share: float = 0.9, at_most_seconds: float = 0.5) -> None:
+    """Wait while threads of whoever was sampled last still spin on cores that are now another's.
+
+    OpenMP's do so for 0.2 s, unless told otherwise, and would take a core from the next sample.
+    """
+    end = time.monotonic() + at_most_seconds
+    while time.monotonic() < end:
+        idle, total = _processor_times()
+        time.sleep(0.02)
+        later_idle, later_total = _processor_times()
+        if later_idle - idle >= share * (later_total - total):
+            return
+
+
+def _processor_times() -> tuple[int, int]:
+    """Ticks that all processors were idle, and all ticks, since the machine started."""
+    numbers = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return numbers[3] + numbers[4], sum(numbers)
+
+
 def _row(
     workload: Workload, processes: Sequence[Process], threads: int, seconds: float, place: Path
 ) -> Row:
@@ -189,7 +209,7 @@ def _row(
             faults[process.name] = f"WRONG by {answer['error']:.1e}"
         elif "absent" not in answer:
             live.append(process)
-    samples = _samples(live, seconds, faults)
+    samples = _samples(live, seconds, faults, quiet=threads > 1)
     for process in processes:
         process.ask("drop")
     timings = {name: Timing.of(taken, threads) for name, taken in samples.items() if taken}
@@ -197,7 +217,7 @@ def _row(
 
 
 def _samples(
-    live: Sequence[Process], seconds: float, faults: dict[str, str]
+    live: Sequence[Process], seconds: float, faults: dict[str, str], *, quiet: bool
 ) -> dict[str, list[Mapping[str, float]]]:
     samples: dict[str, list[Mapping[str, float]]] = {process.name: [] for process in live}
     last = {process.name: 0.0 for process in live}
@@ -209,6 +229,8 @@ def _samples(
             slow = last[process.name] > max(0.03, _SLOW * fastest)
             if slow and turn > 2 and turn % 8:
                 continue
+            if quiet:
+                wait_until_idle()
             answer = process.ask("sample")
             if "failed" in answer:
                 faults[process.name] = answer["failed"]
