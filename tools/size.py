@@ -9,16 +9,16 @@ ROOT = Path(__file__).resolve().parent.parent
 
 BUDGET_LINES = {
     "compiler/wia_compiler/base": 1100,
-    "compiler/wia_compiler/dialects": 11000,
+    "compiler/wia_compiler/dialects": 12000,
     "compiler/wia_compiler/frontend": 14500,
     "compiler/wia_compiler/reference": 2800,
-    "compiler/wia_compiler/passes": 33000,
-    "compiler/wia_compiler/backends": 14000,
-    "compiler/wia_compiler/simulators": 11500,
-    "compiler/wia_compiler/runtime": 5400,
-    "compiler/wia_compiler/profiler": 2000,
+    "compiler/wia_compiler/passes": 36000,
+    "compiler/wia_compiler/backends": 20000,
+    "compiler/wia_compiler/simulators": 15000,
+    "compiler/wia_compiler/runtime": 5900,
+    "compiler/wia_compiler/profiler": 3500,
     "kernels/wia_kernels": 1500,
-    "wia_notebook/wia_notebook": 9200,
+    "wia_notebook/wia_notebook": 10500,
 }
 SUFFIXES = {".py", ".lark", ".js", ".css", ".wia"}
 
