@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from wia_compiler.backends.gpu.builder import shape_of
+from wia_compiler.backends.gpu.layouts import Cyclic, Layout, accumulator_layout
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.affine import linear_form
 from wia_compiler.passes.tile_rewrites import scope_of
@@ -20,18 +21,41 @@ class LayoutError(Exception):
 
 def distributed_buffers(
     leaves: Sequence[ComputeOp], group_of: Mapping[ComputeOp, int]
-) -> dict[SSAValue, int]:
-    """Register buffers that a shared leaf walks, and the number of threads that hold them.
+) -> dict[SSAValue, Layout]:
+    """Register buffers that a shared leaf walks, and how they lie in the threads that hold them.
 
-    ``group_of`` has the threads that share a leaf, 1 for a leaf that threads run alone. Element
-    ``p`` (linearised) of such a buffer must be point ``p`` of every leaf that touches it, so that
-    the same thread has it each time: ``LayoutError`` where it is not.
+    ``group_of`` has the threads that share a leaf, 1 for a leaf that threads run alone. A buffer
+    whose allocation spells a layout has that one; any other is ``Cyclic``: element ``p``
+    (linearised) of it must be point ``p`` of every leaf that touches it, so that the same thread
+    has it each time: ``LayoutError`` where it is not.
     """
+    spelled = _spelled_layouts(leaves)
+    cyclic = _cyclic_buffers(leaves, group_of, spelled)
+    dealt = {value: Cyclic(shape_of(value), group) for value, group in cyclic.items()}
+    return {**spelled, **dealt}
+
+
+def _spelled_layouts(leaves: Sequence[ComputeOp]) -> dict[SSAValue, Layout]:
+    """Buffers whose allocation says how they lie, in the order in which leaves touch them."""
+    found: dict[SSAValue, Layout] = {}
+    for value in (value for leaf in leaves for value in (*leaf.inputs, *leaf.outputs)):
+        if scope_of(value) == "register" and isinstance(value.owner, Operation):
+            layout = accumulator_layout(value.owner)
+            if layout is not None:
+                found[value] = layout.of(shape_of(value))
+    return found
+
+
+def _cyclic_buffers(
+    leaves: Sequence[ComputeOp],
+    group_of: Mapping[ComputeOp, int],
+    spelled: Mapping[SSAValue, Layout],
+) -> dict[SSAValue, int]:
     found: dict[SSAValue, int] = {}
     for leaf in leaves:
         group = group_of[leaf]
         for value, each in _operands(leaf):
-            if scope_of(value) != "register" or prod(shape_of(value)) == 1:
+            if scope_of(value) != "register" or prod(shape_of(value)) == 1 or value in spelled:
                 continue
             walked = group > 1 and _is_walked(leaf, each)
             if walked and found.setdefault(value, group) != group:

@@ -12,6 +12,7 @@ from xdsl.ir import Operation, SSAValue
 
 from wia_compiler.backends.gpu.builder import Builder, Key, element_type, shape_of
 from wia_compiler.backends.gpu.index import Index, evaluate
+from wia_compiler.backends.gpu.layouts import Layout
 from wia_compiler.dialects.tile import ComputeOp, YieldOp
 from wia_compiler.dialects.tile_check import CheckOp
 from wia_compiler.dialects.tile_places import LookupOp, PositionsOp
@@ -24,9 +25,8 @@ class Kernel:
     """The function under construction.
 
     ``threads`` are those of a block, ``thread`` is the index of one. ``values`` maps memrefs of the
-    nest to those of the kernel, ``ivs`` induction variables to their index. ``distributed`` holds
-    register buffers whose elements lie across a group of threads: element ``p`` is with thread
-    ``p % group``, in slot ``p // group``.
+    nest to those of the kernel, ``ivs`` induction variables to their index. ``distributed`` has the
+    layouts of register buffers whose elements lie across threads: one slot after the other here.
     """
 
     builder: Builder
@@ -34,7 +34,7 @@ class Kernel:
     thread: Index
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     ivs: dict[SSAValue, Index] = field(default_factory=dict[SSAValue, Index])
-    distributed: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    distributed: dict[SSAValue, Layout] = field(default_factory=dict[SSAValue, Layout])
 
 
 class Leaf:

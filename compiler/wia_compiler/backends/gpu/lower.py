@@ -188,8 +188,8 @@ class _Lowering:
                 [], [], MemRefType(element, shape, memory_space=space)
             )
         else:
-            group = self.kernel.distributed.get(buffer)
-            shape = shape if group is None else [-(-prod(shape) // group)]
+            layout = self.kernel.distributed.get(buffer)
+            shape = shape if layout is None else [layout.slots]
             made = memref.AllocaOp.get(element, None, shape, memory_space=space)
         made.memref.name_hint = buffer.name_hint
         self.kernel.values[buffer] = builder.at_entry(made).memref
