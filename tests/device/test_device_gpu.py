@@ -35,7 +35,7 @@ def device_target():
     if count == 0:
         pytest.skip("no GPU: cupy sees no device")
     have = int(cupy.cuda.Device().compute_capability)
-    runs = [row for row in ARCHITECTURES.values() if int(row.name.removeprefix("sm_")) <= have]
+    runs = [row for row in ARCHITECTURES.values() if row.runs_on(have)]
     return GpuTarget(runs[-1], with_sass=False)
 
 

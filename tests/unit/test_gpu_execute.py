@@ -184,6 +184,16 @@ def test_a_gpu_that_is_too_old(cupy):
         load_on_gpu(artifact())
 
 
+@pytest.mark.parametrize(("capability", "runs"), [("90", True), ("80", False), ("100", False)])
+def test_code_for_one_capability_alone(cupy, capability, runs):
+    cupy.capability = capability
+    if runs:
+        load_on_gpu(artifact(target="gpu:sm_90a"))
+        return
+    with pytest.raises(TargetError, match=f"for sm_90a.* sm_{capability}: build it with target"):
+        load_on_gpu(artifact(target="gpu:sm_90a"))
+
+
 def test_no_gpu(cupy):
     cupy.count = 0
     with pytest.raises(TargetError, match="needs a GPU; cupy sees none here"):

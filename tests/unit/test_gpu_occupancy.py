@@ -45,6 +45,7 @@ def test_a_block_has_threads():
     "wrong",
     [
         {"name": "sm90"},
+        {"name": "sm_90b"},
         {"block_shared_kib": 229},
         {"block_shared_kib": 228},
         {"max_warps": 16},
@@ -58,4 +59,4 @@ def test_rows_check_themselves(wrong):
 
 
 def test_every_wanted_architecture_is_there():
-    assert {"sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"} <= set(ARCHITECTURES)
+    assert {"sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120"} <= set(ARCHITECTURES)

@@ -38,6 +38,7 @@ MATMUL = "kernel mm(input A: tensor, input B: tensor, output C: tensor) { C = A 
         ("sm_86", 48, 16, 100, 128, 1024),
         ("sm_89", 48, 24, 100, 128, 1024),
         ("sm_90", 64, 32, 228, 128, 1024),
+        ("sm_90a", 64, 32, 228, 128, 1024),
         ("sm_100", 64, 32, 228, 128, 1024),
         ("sm_120", 48, 24, 100, 128, 1024),
     ],
@@ -83,7 +84,7 @@ def test_the_first_sheet_that_runs_a_targets_code():
     names = {name: sheet.name if sheet else None for name, sheet in chosen.items()}
     assert names == {
         "sm_75": "T4", "sm_80": "A100", "sm_86": "RTX 4090", "sm_89": "RTX 4090",
-        "sm_90": "H100", "sm_100": None, "sm_120": None,
+        "sm_90": "H100", "sm_90a": "H100", "sm_100": None, "sm_120": None,
     }  # fmt: skip
     assert sheet_for("gpu:sm_75", "rtx4090") is SHEETS["RTX 4090"]
     assert sheet_for("gpu:sm_90", "h200") is SHEETS["H200"]

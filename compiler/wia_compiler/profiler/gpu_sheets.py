@@ -185,8 +185,8 @@ def sheet_for(target: str, device: str | None = None) -> GpuSheet | None:
     One of the target's own architecture comes first, then the next newer one. ``None`` where no
     sheet runs it. ``ArgumentError`` for a device that is not known or too old.
     """
-    wanted = int(target.rpartition("sm_")[2])
-    fitting = [sheet for sheet in SHEETS.values() if _capability(sheet) >= wanted]
+    wanted = ARCHITECTURES[target.partition(":")[2]]
+    fitting = [sheet for sheet in SHEETS.values() if wanted.runs_on(_capability(sheet))]
     if device is None:
         return min(fitting, key=_capability, default=None)
     plain = {_plain(name): sheet for name, sheet in SHEETS.items()}

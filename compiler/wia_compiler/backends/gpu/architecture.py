@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 WARP_SIZE = 32
@@ -13,11 +14,12 @@ SUB_PARTITIONS = 4
 STATIC_SHARED_BYTES = 48 * 1024
 MAX_GRID_X = 2**31 - 1
 LAUNCH_SECONDS = 3e-6
+_NAME = re.compile(r"sm_\d+a?")
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """One ``sm_XY``.
+    """One ``sm_XY``; ``sm_XYa`` has instructions that no other architecture runs.
 
     ``max_warps``, ``max_blocks`` and ``shared_kib`` are per SM, ``block_shared_kib`` is the most
     one block may ask for, ``shared_unit`` bytes the granularity in which shared memory is given out
@@ -41,9 +43,8 @@ class Architecture:
     flops: float
 
     def __post_init__(self) -> None:
-        number = self.name.removeprefix("sm_")
-        if not (self.name.startswith("sm_") and number.isdigit()):
-            raise ValueError(f"an architecture is named sm_XY, not {self.name!r}")
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"an architecture is named sm_XY or sm_XYa, not {self.name!r}")
         if not (0 < self.block_shared_kib <= self.shared_kib):
             raise ValueError(f"{self.name}: one block cannot ask for more than its SM has")
         if self.block_shared_kib * 1024 + self.reserved_shared > self.shared_kib * 1024:
@@ -54,6 +55,24 @@ class Architecture:
             raise ValueError(f"{self.name}: an SM holds at least one block of the largest size")
         if not 0.001 < self.bytes_per_flop < 1:
             raise ValueError(f"{self.name}: {self.bytes_per_flop} bytes per FLOP is not a GPU")
+
+    @property
+    def capability(self) -> int:
+        """The compute capability in digits: 90 of ``sm_90`` and ``sm_90a``."""
+        return int(self.name.removeprefix("sm_").removesuffix("a"))
+
+    @property
+    def is_specific(self) -> bool:
+        """Whether code for it runs on GPUs of just this capability (``sm_90a``), on no newer one.
+
+        Those of capability 9.0 multiply by ``wgmma``, copy tiles by tensor maps (TMA) and give
+        registers from one warpgroup to another.
+        """
+        return self.name.endswith("a")
+
+    def runs_on(self, capability: int) -> bool:
+        """Whether a GPU of that compute capability (90 is 9.0) runs code for it."""
+        return capability == self.capability if self.is_specific else capability >= self.capability
 
     @property
     def bytes_per_flop(self) -> float:
@@ -78,6 +97,9 @@ ARCHITECTURES: dict[str, Architecture] = {
             "sm_89", "ptx78", 48, 24, 100, 99, 128, 1024, "RTX 4090", 128, 1008e9, 82.6e12
         ),
         Architecture("sm_90", "ptx78", 64, 32, 228, 227, 128, 1024, "H100 SXM", 132, 3350e9, 67e12),
+        Architecture(
+            "sm_90a", "ptx80", 64, 32, 228, 227, 128, 1024, "H100 SXM", 132, 3350e9, 67e12
+        ),
         Architecture("sm_100", "ptx86", 64, 32, 228, 227, 128, 1024, "B200", 148, 8000e9, 80e12),
         Architecture(
             "sm_120", "ptx87", 48, 24, 100, 99, 128, 1024, "RTX 5090", 170, 1792e9, 104.8e12

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from wia_compiler.backends.gpu.architecture import ARCHITECTURES, STATIC_SHARED_BYTES
 from wia_compiler.backends.gpu.launch import LaunchPlan
 from wia_compiler.backends.gpu.lower import BUFFER_ALIGNMENT
 from wia_compiler.base.errors import TargetError
@@ -54,13 +55,19 @@ def load_on_gpu(artifact: Artifact) -> GpuExecutable:
 
 
 def _check_architecture(cupy: Any, artifact: Artifact) -> None:
-    wanted = artifact.target.rpartition("sm_")[2]
+    wanted = ARCHITECTURES[artifact.target.partition(":")[2]]
     have = str(cupy.cuda.Device().compute_capability)
-    if int(have) < int(wanted):
+    if wanted.runs_on(int(have)):
+        return
+    if wanted.is_specific and int(have) > wanted.capability:
         raise TargetError(
-            f"{artifact.kernel} was built for sm_{wanted}, this GPU is sm_{have}: "
-            f"build it with target gpu:sm_{have} or an older one"
+            f"{artifact.kernel} was built for {wanted.name}, whose instructions no other GPU has, "
+            f"and this one is sm_{have}: build it with target gpu:sm_{wanted.capability}"
         )
+    raise TargetError(
+        f"{artifact.kernel} was built for {wanted.name}, this GPU is sm_{have}: "
+        f"build it with target gpu:sm_{have} or an older one"
+    )
 
 
 class GpuExecutable:
@@ -95,6 +102,8 @@ class GpuExecutable:
             pointers.append(held[-1].data.ptr)
         for launch in self._plan.in_order(lambda number: self._is_true(held[number])):
             function = self._module.get_function(launch.entry)
+            if launch.dynamic_shared_bytes > STATIC_SHARED_BYTES:
+                function.max_dynamic_shared_size_bytes = launch.dynamic_shared_bytes
             arguments = tuple(np.uint64(pointers[number]) for number in launch.buffers)
             function(
                 (launch.blocks,),
