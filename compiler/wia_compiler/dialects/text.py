@@ -16,6 +16,7 @@ from xdsl.printer import Printer
 
 from wia_compiler.dialects.arith_lanes import ArithLanes
 from wia_compiler.dialects.arith_remf import RemFOp
+from wia_compiler.dialects.gpu_dynamic_shared import DynamicSharedMemoryOp
 from wia_compiler.dialects.gpu_ids import Gpu
 from wia_compiler.dialects.gpu_shuffle import GpuShuffle
 from wia_compiler.dialects.loop import Loop
@@ -50,6 +51,7 @@ def context() -> Context:
     made.load_op(RemFOp)
     made.load_op(CallIntrinsicOp)
     made.load_op(PrefetchOp)
+    made.load_op(DynamicSharedMemoryOp)
     return made
 
 

@@ -13,6 +13,7 @@ from xdsl.dialects.cf import BranchOp, ConditionalBranchOp
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, SSAValue
 
+from wia_compiler.dialects.gpu_dynamic_shared import DYNAMIC_SHARED_BYTES
 from wia_compiler.passes.llvm.types import size_bytes
 
 BLOCK_SIZE = "wia.block_size"
@@ -161,7 +162,8 @@ class _Plan:
         buffers = tuple(self.numbers[value] for value in op.arguments)
         if blocks:
             entry = self.entries[callee.sym_name.data]
-            self.launches.append(Launch(entry, blocks, threads, buffers))
+            shared = _integer(callee, DYNAMIC_SHARED_BYTES)
+            self.launches.append(Launch(entry, blocks, threads, buffers, shared))
 
     def _end(self, block: Block, first: int) -> PlanBlock:
         last, branch = len(self.launches), block.last_op
@@ -176,9 +178,9 @@ class _Plan:
 
 
 def _integer(function: FuncOp, name: str) -> int:
-    attribute = function.attributes[name]
-    assert isinstance(attribute, IntegerAttr)
-    return attribute.value.data
+    """An integer attribute of a kernel, 0 where it is absent."""
+    attribute = function.attributes.get(name)
+    return attribute.value.data if isinstance(attribute, IntegerAttr) else 0
 
 
 def _size_bytes(buffer: SSAValue) -> int:

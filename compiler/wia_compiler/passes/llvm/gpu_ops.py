@@ -8,10 +8,12 @@ from xdsl.dialects import gpu
 from xdsl.dialects.builtin import IndexType, IntegerType, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from wia_compiler.dialects.gpu_dynamic_shared import DynamicSharedMemoryOp
 from wia_compiler.dialects.gpu_ids import BlockIdOp, ThreadIdOp
 from wia_compiler.passes.llvm.types import LLVMError, memory_type, size_bytes
 from wia_compiler.passes.llvm.writer import Handler, Writer
 
+_DYNAMIC_SHARED = "__dynamic_shared"
 _SHUFFLES = {"xor": ("bfly", 31), "down": ("down", 31), "up": ("up", 0), "idx": ("idx", 31)}
 
 
@@ -29,6 +31,14 @@ def _lane(writer: Writer, op: gpu.LaneIdOp) -> None:
 
 def _barrier(writer: Writer, op: gpu.BarrierOp) -> None:
     writer.line(writer.call(writer.options.barrier, "void", [("i32", "0")]))
+
+
+def _dynamic_shared(writer: Writer, op: DynamicSharedMemoryOp) -> None:
+    """An array without a size outside the module: all kernels of it share the name."""
+    text = f"@{_DYNAMIC_SHARED} = external addrspace(3) global [0 x i8], align 1024"
+    if text not in writer.module.globals:
+        writer.module.globals.append(text)
+    writer.values[op.memory] = f"@{_DYNAMIC_SHARED}"
 
 
 def _shuffle(writer: Writer, op: Operation) -> None:
@@ -111,5 +121,6 @@ GPU: dict[str, Handler] = {
     "gpu.grid_dim": _register,
     "gpu.lane_id": _lane,
     "gpu.barrier": _barrier,
+    "gpu.dynamic_shared_memory": _dynamic_shared,
     "gpu.shuffle": _shuffle,
 }
