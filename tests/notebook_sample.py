@@ -9,7 +9,8 @@ from wia_compiler.base.record import Decision, OpRow, Stage, Trace
 from wia_compiler.base.source import Span
 from wia_notebook.explorer import Explorer
 from wia_notebook.views.exhibit import Exhibit
-from wia_notebook.views.roofline import Ceiling, Point, Roofline
+from wia_notebook.views.line_counts import LineCounts, LineMetric
+from wia_notebook.views.roofline import Advice, Ceiling, Point, Roofline
 
 SOURCE = """// one layer of a vision model
 kernel conv_block(
@@ -501,8 +502,32 @@ def sample_roofline() -> Roofline:
             ("time", "271 ms", "median of 9 warm samples"),
             ("FLOPs", "11.2 GFLOP", "counted from the IR"),
         ),
-        ("reuse of X is low: tile the channels",),
+        (("ptx_inst_executed", "6 592", "simulated"),),
+        (
+            Advice(
+                "reuse of X is low: tile the channels",
+                "low reuse",
+                "simulated",
+                "tile i 64",
+                "1.4 × by the model",
+            ),
+            Advice("one more sentence"),
+        ),
     )
+
+
+def sample_counts() -> dict[str, LineCounts]:
+    """Counts of the PTX and the cell, as a run leaves them."""
+    ptx = [
+        LineMetric("warp instructions", {6: 64, 9: 128, 10: 6400}),
+        LineMetric("bank conflicts", {9: 32}),
+        LineMetric("divergent branches", {12: 0}),
+    ]
+    cell = [
+        LineMetric("warp instructions", {8: 6464, 9: 128}),
+        LineMetric("bank conflicts", {9: 32}),
+    ]
+    return {"ptx": LineCounts("simulated", ptx), "cell": LineCounts("simulated", cell)}
 
 
 def sample_exhibit(target: str = "gpu:sm_90", *, ran: bool = False) -> Exhibit:
@@ -517,6 +542,8 @@ def sample_exhibit(target: str = "gpu:sm_90", *, ran: bool = False) -> Exhibit:
         ("cpu", "gpu:sm_90", "gpu:sm_120"),
         ("conv_block",),
         sample_roofline() if ran else None,
+        counts=sample_counts() if ran else {},
+        schedule="schedule conv_block {\n    tile i 64, j 64;\n}\n",
     )
 
 

@@ -148,6 +148,8 @@ def test_every_tab_draws_something(explorer):
         ("decisions", "✓ fused"),
         ("assembly", "LLVM"),
         ("roofline", "Run and measure"),
+        ("counters", "Run and measure"),
+        ("schedule", "What was applied"),
         ("resources", "Code "),
     ):
         explorer.locator(f"[data-tab={tab}]").click()

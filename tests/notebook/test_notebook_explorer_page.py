@@ -15,6 +15,16 @@ from wia_notebook.views import payload as payload_module
 from wia_notebook.views.payload import payload
 
 PAYLOAD = payload(sample_exhibit(ran=True))
+TABS = (
+    "graph",
+    "text",
+    "decisions",
+    "assembly",
+    "roofline",
+    "counters",
+    "schedule",
+    "resources",
+)
 
 
 @pytest.fixture(scope="module")
@@ -253,7 +263,70 @@ def test_a_roofline_before_and_after_a_run(draw):
         "counted from the IR",
         "measured on this machine",
     ]
-    assert "reuse of X is low" in page.locator(".roof .wia-card").inner_text()
+    assert "reuse of X is low" in page.locator(".roof .wia-card").first.inner_text()
+
+
+def test_bars_show_what_a_run_counted_at_each_line(draw):
+    page = draw(tab="assembly", stage="ptx")
+    filled = page.locator(".wia-panel .ln:has(.bar > span)")
+    assert ["fma.rn.f32" in text for text in filled.all_inner_texts()] == [False, False, True]
+    assert (
+        "6\u202f592 warp instructions, simulated" in page.locator(".wia-panel h4").last.inner_text()
+    )
+    widths = filled.locator(".bar > span").evaluate_all("all => all.map(e => e.offsetWidth)")
+    assert widths == sorted(widths) and widths[2] > 20 * widths[0]
+    cell = page.locator(".wia-source .ln:has(.bar > span)")
+    assert cell.count() == 2
+    page.get_by_label("counter beside the lines").select_option("bank conflicts")
+    assert trait(page, "metric") == "bank conflicts"
+    assert "ld.global" in filled.inner_text() and cell.get_attribute("data-line") == "9"
+    filled.click()
+    words = page.locator(".wia-explain").inner_text()
+    assert "128 warp instructions · 32 bank conflicts · simulated" in words
+
+
+def test_without_a_run_there_are_no_bars(draw):
+    page = draw(payload(sample_exhibit()), tab="assembly", stage="ptx")
+    assert page.locator(".bar, .metric").count() == 0
+
+
+def test_advice_that_a_schedule_can_follow_is_applied_by_a_button(draw):
+    page = draw(tab="roofline")
+    first, second = page.locator(".roof .wia-card").all()
+    assert "low reuse" in first.inner_text() and "1.4 × by the model" in first.inner_text()
+    assert second.locator("button").count() == 0
+    first.get_by_role("button", name="Apply").click()
+    assert page.evaluate("sent") == [{"type": "schedule", "text": "tile i 64"}]
+
+
+def test_the_schedule_is_text_to_change(draw):
+    page = draw(tab="schedule", stage="ptx")
+    area = page.get_by_label("schedule", exact=True)
+    assert "tile i 64, j 64;" in area.input_value()
+    assert page.get_by_role("button", name="Back to the target's choice").is_disabled()
+    area.fill("tile i 32")
+    page.get_by_role("button", name="Apply").click()
+    area.fill("tile i 16")
+    area.press("Control+Enter")
+    assert page.evaluate("sent") == [
+        {"type": "schedule", "text": "tile i 32"},
+        {"type": "schedule", "text": "tile i 16"},
+    ]
+    own = payload(dataclasses.replace(sample_exhibit(), own_schedule=True))
+    page = draw(own, tab="schedule")
+    page.get_by_role("button", name="Back to the target's choice").click()
+    assert page.evaluate("sent") == [{"type": "schedule", "text": None}]
+
+
+def test_counters_keep_their_names(draw):
+    page = draw(tab="counters")
+    assert page.locator(".wia-counters td").all_inner_texts() == [
+        "ptx_inst_executed",
+        "6 592",
+        "simulated",
+    ]
+    page = draw(payload(sample_exhibit()), tab="counters")
+    assert "Not measured yet" in page.locator(".wia-panel").inner_text()
 
 
 def test_the_graph_says_what_its_colours_mean(draw):
@@ -528,7 +601,7 @@ def test_an_svg_with_a_script_in_it_loses_it(draw):
 @pytest.mark.parametrize("width", [1300, 900, 700, 420])
 def test_nothing_overflows_at_any_width(draw, theme, width):
     page = draw(width=width, theme=theme)
-    for tab in ("graph", "text", "decisions", "assembly", "roofline", "resources"):
+    for tab in TABS:
         page.evaluate("(tab) => model.set('tab', tab)", tab)
         root = page.locator(".wia")
         assert root.evaluate("e => e.scrollWidth <= e.clientWidth + 1"), tab
@@ -540,20 +613,24 @@ def test_nothing_overflows_at_any_width(draw, theme, width):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_text_has_enough_contrast(draw, theme):
-    page = draw(theme=theme)
+@pytest.mark.parametrize("tab", TABS)
+def test_text_has_enough_contrast(draw, theme, tab):
+    page = draw(theme=theme, tab=tab)
     ratios = page.evaluate(CONTRAST)
     assert min(ratio for ratio, _ in ratios) >= 4.0, sorted(ratios)[:5]
 
 
 def test_every_control_has_a_name(draw):
     page = draw()
-    nameless = page.evaluate(
-        "() => [...document.querySelectorAll('.wia :is(button, input, select, [role=button])')]"
-        ".filter(e => !(e.textContent.trim() || e.getAttribute('aria-label')))"
-        ".map(e => e.outerHTML)"
-    )
-    assert nameless == []
+    controls = "button, input, select, textarea, [role=button]"
+    for tab in reversed(TABS):
+        page.evaluate("(tab) => model.set('tab', tab)", tab)
+        nameless = page.evaluate(
+            f"() => [...document.querySelectorAll('.wia :is({controls})')]"
+            ".filter(e => !(e.textContent.trim() || e.getAttribute('aria-label')))"
+            ".map(e => e.outerHTML)"
+        )
+        assert nameless == []
     assert page.get_by_role("tab", selected=True).inner_text() == "Graph"
     assert page.get_by_role("tabpanel").get_attribute("aria-labelledby").endswith("-graph")
 

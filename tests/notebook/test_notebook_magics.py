@@ -17,12 +17,18 @@ from wia_notebook.cell import run_expression
 from wia_notebook.explorer import Explorer
 from wia_notebook.option_text import split_line
 from wia_notebook.subject import Subject
+from wia_notebook.views import units
 
 ROOT = Path(__file__).parents[2]
 SCALE = "kernel scale(input A: tensor, output B: tensor) {\n  B = A * 2.0;\n}\n"
 PRODUCT = """
 kernel mm(input A: tensor, input B: tensor, output C: tensor) {
   C = matmul(A, B);
+}
+"""
+PRODUCT_OF_TWO = """kernel mm2(input A: tensor, input B: tensor, output C: tensor) {
+  x = A @ B;
+  C = relu(x);
 }
 """
 FIXED = "kernel fixed(input A: tensor<3x17xf32>, output B: tensor) { B = relu(A) + 1.0; }\n"
@@ -329,6 +335,57 @@ def test_a_build_alone_offers_every_target_and_runs(shell):
     assert alone.widget.data["target"] == "cpu" and alone.build.inputs == build.inputs
     alone.run()
     assert alone.widget.data["roofline"]["rows"]
+
+
+def test_a_run_on_the_simulator_counts_along_the_lines(shell):
+    explorer = value(
+        shell, f"%%wia -t gpu:sm_90 --args A=f32[40,24],B=f32[24,30]\n{PRODUCT_OF_TWO}"
+    )
+    assert explorer.widget.data["counts"] is None
+    explorer.run()
+    shown = explorer.exhibit
+    counters = {name: value for name, value, _ in shown.roofline.counters}
+    (warps,) = [m for m in shown.counts["ptx"].metrics if m.title == "warp instructions"]
+    lines = shown.assembly["ptx"].splitlines()
+    assert units.number(int(warps.total)) == counters["ptx_inst_executed"]
+    assert all(lines[line - 1].strip() for line in warps.values)
+    cell = {m.title: m.values for m in shown.counts["cell"].metrics}["FLOPs"]
+    product = next(n for n, line in enumerate(explorer.trace.source.splitlines(), 1) if "@" in line)
+    assert max(cell, key=cell.__getitem__) == product
+    pane = next(each for each in explorer.widget.data["assembly"] if each["format"] == "ptx")
+    assert pane["counts"]["source"] == "simulated" and explorer.widget.data["counts"]
+
+
+def test_a_schedule_is_applied_and_what_ran_before_stays_in_sight(shell):
+    explorer = value(
+        shell, f"%%wia -t gpu:sm_90 --args A=f32[40,24],B=f32[24,30]\n{PRODUCT_OF_TWO}"
+    )
+    chosen = explorer.build.schedule
+    ask = {"type": "schedule", "text": "tile i 16, j 16, k 8; thread_tile i 2, j 1"}
+    explorer.widget._handle_custom_msg(ask, [])
+    assert "tile i 16, j 16, k 8;" in explorer.widget.data["schedule"]["text"]
+    assert explorer.widget.data["schedule"]["own"] and explorer.exhibit.roofline is None
+    explorer.run()
+    explorer.widget._handle_custom_msg({"type": "schedule", "text": None}, [])
+    assert explorer.build.schedule == chosen and not explorer.exhibit.own_schedule
+    labels = [point.label for point in explorer.exhibit.roofline.points]
+    assert labels == ["1", "mm2 (model)"]
+    explorer.widget._handle_custom_msg({"type": "schedule", "text": "tile i 9; parallel i"}, [])
+    assert explorer.widget.status["kind"] == "error"
+    assert "<schedule>:1" in explorer.widget.status["text"]
+    assert explorer.build.schedule == chosen
+
+
+def test_what_is_on_show_after_a_schedule_is_counted_anew(shell):
+    explorer = value(
+        shell, f"%%wia -t gpu:sm_90 --args A=f32[40,24],B=f32[24,30]\n{PRODUCT_OF_TWO}"
+    )
+    explorer.run()
+    before = explorer.exhibit.counts["ptx"]
+    explorer.reschedule("tile i 16, j 16, k 8; thread_tile i 2, j 1")
+    assert explorer.exhibit.counts["ptx"] != before
+    explorer.show(target="cpu")
+    assert explorer.exhibit.counts == {} and explorer.exhibit.roofline is None
 
 
 def test_split_line_keeps_expressions_whole():

@@ -137,11 +137,26 @@ class Explorer:
             self._widget.show(payload(self._exhibit), stage=self._kept_stage())
 
     def run(self) -> None:
-        """Run the kernel live and put its point on the roofline."""
+        """Run the kernel live and put its point on the roofline, after those of earlier runs."""
         self._subjects[self._shown].measure(self._target)
+        self._show_anew(tab="roofline")
+
+    def reschedule(self, schedule: str | None) -> None:
+        """Build what is on show by a schedule, and run it again where it had run before.
+
+        ``None`` leaves the schedule to the kernel's text and the target. ``CompileError`` says at
+        its line why a schedule cannot be; what is on show then stays.
+        """
+        subject = self._subjects[self._shown]
+        subject.reschedule(self._target, schedule)
+        if subject.has_run(self._target):
+            subject.measure(self._target)
+        self._show_anew()
+
+    def _show_anew(self, tab: str | None = None) -> None:
         self._exhibit = self._make_exhibit(self._shown, self._target)
         if self._widget is not None:
-            self._widget.show(payload(self._exhibit), stage=self._kept_stage(), tab="roofline")
+            self._widget.show(payload(self._exhibit), stage=self._kept_stage(), tab=tab)
 
     def _make_exhibit(self, kernel: str, target: str) -> Exhibit:
         names = list(self._subjects)
@@ -159,6 +174,7 @@ class Explorer:
             "target": lambda: self.show(target=str(message["target"])),
             "kernel": lambda: self.show(kernel=str(message["kernel"])),
             "run": self.run,
+            "schedule": lambda: self.reschedule(_text_or_none(message.get("text"))),
             "text": lambda: self._send_text(str(message["name"])),
             "export": lambda: self._send_file(
                 str(message["format"]), str(message.get("stage", ""))
@@ -209,8 +225,13 @@ _WAITING = {
     "target": "building …",
     "kernel": "building …",
     "run": "running and measuring …",
+    "schedule": "building by this schedule …",
     "export": "writing …",
 }
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else str(value)
 
 
 def first_stage(trace: Trace) -> str:

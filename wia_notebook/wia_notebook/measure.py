@@ -3,14 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from wia_notebook.counted import line_counts_of
 from wia_notebook.views import units
-from wia_notebook.views.roofline import Ceiling, Point, Roofline
+from wia_notebook.views.line_counts import LineCounts
+from wia_notebook.views.roofline import Advice, Ceiling, Point, Roofline
 
 if TYPE_CHECKING:
     from wia_compiler.profiler.profile import Profile
     from wia_compiler.runtime.build import Build
+
+
+MAX_TRAIL = 8
+"""Earlier runs that the roofline shows beside the present one."""
+
+
+@dataclass(frozen=True)
+class LiveRun:
+    """A run as it is shown: its roofline, its counts by line, and the artifact that ran."""
+
+    roofline: Roofline
+    counts: Mapping[str, LineCounts]
+    artifact: object
+
+
+def live_run(profile: Profile, build: Build, before: LiveRun | None) -> LiveRun:
+    """What to show of a profile, its point after those of the runs before it."""
+    found = roofline_of(profile)
+    trail = before.roofline.points[-MAX_TRAIL:] if before is not None else ()
+    first = int(trail[0].label) if trail and trail[0].label.isdigit() else 1
+    earlier = [replace(point, label=f"{first + place}") for place, point in enumerate(trail)]
+    shown = replace(found, points=(*earlier, *found.points))
+    return LiveRun(shown, line_counts_of(build), build.artifact)
 
 
 def profile_build(
@@ -68,7 +94,8 @@ def roofline_of(profile: Profile) -> Roofline:
         points,
         headline,
         tuple(_facts(profile)),
-        profile.advice,
+        [(name, units.number(value), profile.source) for name, value in profile.counters.items()],
+        tuple(Advice(str(each)) for each in profile.advice),
     )
 
 
@@ -102,10 +129,6 @@ def _facts(profile: Profile) -> list[tuple[str, str, str]]:
         facts.append(
             ("bandwidth", units.scaled(found.achieved_bandwidth, "B/s"), "bytes over time")
         )
-    facts += [
-        (name.replace("_", " "), units.number(value), profile.source)
-        for name, value in profile.counters.items()
-    ]
     return facts
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from wia_notebook.measure import roofline_of
+from wia_compiler.base.errors import WiaError
+
 from wia_notebook.preview import preview
 from wia_notebook.views import units
 from wia_notebook.views.exhibit import Exhibit
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from wia_compiler.runtime.build import Build
     from wia_compiler.runtime.kernel import Kernel
 
-    from wia_notebook.views.roofline import Roofline
+    from wia_notebook.measure import LiveRun
 
 HINT = (
     "Shapes are not known yet, so the stages end here. Call {name}(…), or give shapes: "
@@ -35,7 +36,8 @@ class Subject:
     kernel: Kernel | None
     arguments: tuple[Sequence[Any], Mapping[str, Any]] | None = None
     build: Build | None = None
-    _rooflines: dict[str, Roofline] = field(default_factory=dict[str, "Roofline"])
+    _runs: dict[str, LiveRun] = field(default_factory=dict[str, "LiveRun"])
+    _schedules: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def name(self) -> str:
@@ -52,26 +54,47 @@ class Subject:
 
     def built(self, target: str) -> Build | None:
         """The build for a target; ``None`` where shapes are not known."""
+        schedule = self._schedules.get(target)
         if self.build is not None:
-            same = self.build.target.name == target
-            return self.build if same else self.build.to(target)
+            same = self.build.target.name == target and schedule is None
+            return self.build if same else self.build.to(target, schedule=schedule)
         if self.kernel is None or self.arguments is None:
             return None
         arrays, keywords = self.arguments
-        return self.kernel.build(*arrays, target=target, **keywords)
+        return self.kernel.build(*arrays, target=target, schedule=schedule, **keywords)
+
+    def reschedule(self, target: str, schedule: str | None) -> None:
+        """Build by a schedule from now on; ``None`` goes back to what the text or target says.
+
+        ``CompileError`` where it cannot be, and all stays as it was.
+        """
+        before = self._schedules.pop(target, None)
+        if schedule is not None:
+            self._schedules[target] = schedule
+        try:
+            self.built(target)
+        except WiaError:
+            self._schedules.pop(target, None)
+            if before is not None:
+                self._schedules[target] = before
+            raise
+
+    def has_run(self, target: str) -> bool:
+        """Whether it was measured for a target."""
+        return target in self._runs
 
     def measure(self, target: str, device: str | None = None) -> Profile:
         """Run it live, on the arrays it was called with or on random ones of their shapes.
 
         ``device`` is the GPU to estimate the time of, where a simulator runs.
         """
-        from wia_notebook.measure import profile_build
+        from wia_notebook.measure import live_run, profile_build
 
         build = self.built(target)
         assert build is not None, "a kernel without shapes cannot be measured"
         arrays, keywords = self.arguments if self.arguments is not None else ((), {})
         found = profile_build(build, arrays, keywords, device=device)
-        self._rooflines[target] = roofline_of(found)
+        self._runs[target] = live_run(found, build, self._runs.get(target))
         return found
 
     def exhibit(self, target: str, *, kernels: Sequence[str], targets: Sequence[str]) -> Exhibit:
@@ -82,6 +105,7 @@ class Subject:
             hint = HINT.format(name=self.name, example=example_arguments(self.kernel))
             names = self.kernel.signature.output_names
             return Exhibit(preview(self.kernel), outputs=names, kernels=kernels, hint=hint)
+        run = self._runs.get(target)
         return Exhibit(
             build.trace,
             {name: build.assembly(name) for name in build.formats},
@@ -90,8 +114,11 @@ class Subject:
             [spec.name for spec in build.outputs],
             targets,
             kernels,
-            self._rooflines.get(target),
+            run.roofline if run is not None else None,
             signature=signature_text(build),
+            counts=run.counts if run is not None and run.artifact is build.artifact else {},
+            schedule=build.schedule,
+            own_schedule=target in self._schedules,
         )
 
 

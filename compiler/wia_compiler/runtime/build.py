@@ -24,6 +24,7 @@ from wia_compiler.runtime.fast_call import FastCalls, kind_of
 from wia_compiler.runtime.launch import PreparedCall, prepare_call
 from wia_compiler.runtime.native.callable import NativeCallable
 from wia_compiler.runtime.native.learn import plan_of
+from wia_compiler.runtime.schedules import GivenSchedule, read_schedules
 from wia_compiler.runtime.session import CacheReport, KernelUnit, Session
 from wia_compiler.runtime.specs import Spec
 
@@ -72,14 +73,17 @@ class Build(NativeCallable):
         """What it was built for."""
         return self._loaded.target
 
-    def to(self, target: str) -> Build:
-        """The same shapes and dtypes built for another target, as ``Kernel.to`` binds a kernel.
+    def to(self, target: str | None = None, *, schedule: GivenSchedule = None) -> Build:
+        """The same shapes and dtypes for another target or by another schedule, as ``Kernel.to``.
 
-        ``TargetError`` lists the targets that exist, or says what this one cannot do.
+        ``TargetError`` lists the targets that exist, or says what this one cannot do;
+        ``CompileError`` says at its line why a schedule cannot be.
         """
-        bound = self._session.make_target(target)
-        loaded, cache = self._session.build(self._unit, self.inputs, bound, self._options)
-        return Build(self._unit, loaded, cache, self._session, self._options)
+        bound = self.target if target is None else self._session.make_target(target)
+        given = read_schedules(schedule, self.kernel)
+        options = self._options if given is None else dataclasses.replace(self._options, schedules=given)
+        loaded, cache = self._session.build(self._unit, self.inputs, bound, options)
+        return Build(self._unit, loaded, cache, self._session, options)
 
     @property
     def inputs(self) -> tuple[ArraySpec, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from wia_compiler.base.record import Trace
 
+from wia_notebook.views.line_counts import LineCounts
 from wia_notebook.views.roofline import Roofline
 from wia_notebook.views.stage_graphs import StagePictures, pictures
 
@@ -21,7 +22,9 @@ class Exhibit:
     ``resources`` is what ``build.resources`` holds; ``origin`` says where the code came from
     (``from cache · 1.8 ms``); ``roofline`` is there once the kernel ran. ``outputs`` are the
     names of what comes out, ``signature`` the header's text (else the record's). ``hint`` says
-    what to do to see more, where stages are missing.
+    what to do to see more, where stages are missing. ``counts`` has what a run counted along the
+    lines of an assembly format, or of the ``cell``. ``schedule`` is the text of what was applied;
+    ``own_schedule`` says that it is the reader's and not the target's choice.
     """
 
     trace: Trace
@@ -34,6 +37,9 @@ class Exhibit:
     roofline: Roofline | None = None
     hint: str = ""
     signature: str = ""
+    counts: Mapping[str, LineCounts] = field(default_factory=dict[str, LineCounts])
+    schedule: str = ""
+    own_schedule: bool = False
 
     @functools.cached_property
     def pictures(self) -> dict[str, StagePictures]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from wia_notebook.views import (
     decisions,
     graph,
     highlight,
+    line_counts,
     opcodes,
     resources,
     ribbon,
@@ -63,6 +65,8 @@ def payload(exhibit: Exhibit) -> dict[str, Any]:
         "opcodes": _explanations(exhibit),
         "resources": resources_payload(exhibit.resources),
         "roofline": roofline_payload(exhibit.roofline),
+        "schedule": {"text": exhibit.schedule, "own": exhibit.own_schedule},
+        "counts": line_counts.payload(exhibit.counts.get("cell")),
         "spans": spans.rows,
         "legend": list(theme.FAMILY_TITLES.items()),
     }
@@ -198,6 +202,7 @@ def _assembly(exhibit: Exhibit, spans: _SpanTable) -> list[dict[str, Any]]:
             "title": FORMAT_TITLES.get(name, name),
             "language": stage.language if stage is not None else name,
             "count": units.plural(len(text.splitlines()), "line"),
+            "counts": line_counts.payload(exhibit.counts.get(name)),
         }
         if stage is not None and stage.text == text:
             pane["stage"] = name
@@ -243,6 +248,7 @@ def roofline_payload(shown: roofline.Roofline | None) -> dict[str, Any] | None:
     return {
         "svg": roofline.roofline_svg(shown),
         "headline": shown.headline,
-        "rows": roofline.rows(shown),
-        "advice": list(shown.advice),
+        "rows": roofline.rows(shown, counters=False),
+        "counters": list(shown.counters),
+        "advice": [dataclasses.asdict(each) for each in shown.advice],
     }

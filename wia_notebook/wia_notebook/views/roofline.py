@@ -49,15 +49,35 @@ class Point:
 
 
 @dataclass(frozen=True)
+class Advice:
+    """What to change: a sentence, who counted, and a schedule with its gain where one can do it.
+
+    ``gain`` is words (``1.4 × by the model``), ``schedule`` the text to apply; empty where a line
+    of a schedule cannot do it.
+    """
+
+    text: str
+    title: str = "Advice"
+    source: str = ""
+    schedule: str = ""
+    gain: str = ""
+
+
+@dataclass(frozen=True)
 class Roofline:
-    """Ceilings, points and the facts behind them: (name, value, where it comes from)."""
+    """Ceilings, points and the facts behind them: (name, value, where it comes from).
+
+    Of several points the last one is the present run, those before it what was tried before.
+    ``counters`` are rows like the facts, by the names of who counted.
+    """
 
     kernel: str
     ceilings: Sequence[Ceiling]
     points: Sequence[Point]
     headline: str = "no run yet"
     facts: Sequence[tuple[str, str, str]] = ()
-    advice: Sequence[str] = ()
+    counters: Sequence[tuple[str, str, str]] = ()
+    advice: Sequence[Advice] = ()
 
     def main(self, kind: Literal["memory", "compute"]) -> Ceiling | None:
         """The ceiling of a kind that bounds the kernel; else the lowest memory, the top rate."""
@@ -99,7 +119,8 @@ def axes_of(roofline: Roofline) -> Axes:
     y1 = max(ys) + 0.25
     y0 = max(math.floor(min(ys)), math.floor(y1) - 6)
     if points:
-        y0 = min(y0, math.floor(min(math.log10(p.rate) for p in points)))
+        # A point's words stand below it.
+        y0 = min(y0, math.floor(min(math.log10(p.rate) for p in points) - 0.35))
     return Axes(x0, x1, y0, y1)
 
 
@@ -276,7 +297,7 @@ def _text(x: float, y: float, text: str, anchor: str, kind: str = "") -> str:
     return f'<text{name} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
-def rows(roofline: Roofline) -> list[tuple[str, str, str]]:
-    """Every number of the picture with where it comes from: facts, then ceilings."""
+def rows(roofline: Roofline, *, counters: bool = True) -> list[tuple[str, str, str]]:
+    """Every number with where it comes from: facts, counters unless left out, ceilings."""
     ceilings = [(c.name, c.label.removeprefix(c.name).strip(), c.source) for c in roofline.ceilings]
-    return [*roofline.facts, *ceilings]
+    return [*roofline.facts, *(roofline.counters if counters else ()), *ceilings]

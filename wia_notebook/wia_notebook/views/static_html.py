@@ -109,7 +109,7 @@ def roofline_html(shown: roofline.Roofline, *, inline: bool = False) -> str:
         for name, value, origin in roofline.rows(shown)
     )
     head = "<tr><th>what</th><th>value</th><th>from</th></tr>"
-    advice = "".join(f"<p>{escape(text)}</p>" for text in shown.advice)
+    advice = "".join(f"<p>{escape(each.text)}</p>" for each in shown.advice)
     return f"<p>{escape(words)}</p>{picture}<table>{head}{rows}</table>{advice}"
 
 

@@ -16,7 +16,8 @@ class ExplorerWidget(anywidget.AnyWidget):
 
     ``stage`` is the selected stage, ``compare`` the one it stands beside (empty: the last that
     changed something, ``-``: none), ``selected`` what is pinned (``fusion/3``, ``line/8``,
-    ``text/ptx/12``), ``formats`` the assembly on show, ``status`` a line with its kind.
+    ``text/ptx/12``), ``formats`` the assembly on show, ``metric`` the counter beside its lines,
+    ``status`` a line with its kind.
     """
 
     _esm = assets.script()
@@ -29,6 +30,7 @@ class ExplorerWidget(anywidget.AnyWidget):
     selected = traitlets.Unicode("").tag(sync=True)
     tab = traitlets.Unicode("graph").tag(sync=True)
     formats = traitlets.List(traitlets.Unicode(), []).tag(sync=True)
+    metric = traitlets.Unicode("").tag(sync=True)
     status = traitlets.Dict({}).tag(sync=True)
 
     def say(self, text: str, kind: str = "done") -> None:

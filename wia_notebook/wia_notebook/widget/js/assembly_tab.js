@@ -1,4 +1,5 @@
 import { h } from "./dom.js";
+import { lineCounts, metricChoice } from "./line_counts.js";
 import { FAMILY, LABEL, linesText, litByLines } from "./links.js";
 import { listing, plainRows } from "./listing.js";
 import { onItsWay } from "./texts.js";
@@ -28,9 +29,16 @@ export function assemblyTab(view) {
   const [kind, format, line] = store.selected.split("/");
   const pinned = kind === "text" ? shown.find((pane) => pane.format === format) : null;
   explain(view, pinned ?? shown[0], pinned ? Number(line) : 0, words);
+  const titles = [...new Set(panes.flatMap((pane) => pane.counts.titles))];
   const bar =
-    data.assembly.length > 1
-      ? h("div", { class: "wia-bar" }, h("span", { class: "dim" }, "show"), buttons)
+    data.assembly.length > 1 || titles.length
+      ? h(
+          "div",
+          { class: "wia-bar" },
+          h("span", { class: "dim" }, "show"),
+          buttons,
+          metricChoice(view, titles),
+        )
       : null;
   const element = h(
     "div",
@@ -91,10 +99,12 @@ function choose(view, pane) {
 function assemblyPane(view, pane, onLine) {
   const stage = pane.stage ? view.stage(pane.stage) : null;
   const text = view.text(pane),
-    lines = stage ? stage.lines : pane.lines;
+    lines = stage ? stage.lines : pane.lines,
+    counts = lineCounts(pane.counts, view.store.metric);
   const part = listing({
     rows: plainRows(text ?? ""),
     language: pane.language,
+    bar: counts.bar,
     highlighter: view.highlighter,
     label: `${pane.title} listing`,
     onHover: (line) => {
@@ -109,11 +119,15 @@ function assemblyPane(view, pane, onLine) {
   const element = h(
     "div",
     { class: "wia-pane flush" },
-    h("h4", {}, h("span", {}, pane.title), h("span", {}, pane.count)),
+    h("h4", {}, h("span", {}, pane.title), h("span", {}, counted(counts), pane.count)),
     text === null ? onItsWay(pane) : part.element,
   );
-  return { element, part, lines, entry: entryLine(pane.language, text ?? ""), format: pane.format };
+  const entry = entryLine(pane.language, text ?? "");
+  return { element, part, lines, counts, entry, format: pane.format };
 }
+
+const counted = ({ metric, source }) =>
+  metric ? h("small", { class: "counted" }, `${metric.total} ${metric.title}, ${source} · `) : null;
 
 // Where the code begins below its directives; the first line where a language has no such place.
 const ENTRY = {
@@ -147,6 +161,7 @@ function explain(view, pane, line, words) {
   }
   const lit = view.links.resolve(`text/${pane.format}/${line}`);
   const meaning = view.data.opcodes[pane.format]?.[opcode] ?? "";
+  const counts = lineCounts(pane.counts, view.store.metric);
   const ops = [...lit.ops].reverse().find(([name, ids]) => ids.size && view.stage(name).graph);
   const labels = ops
     ? [...ops[1]]
@@ -161,5 +176,19 @@ function explain(view, pane, line, words) {
     h("b", { class: "w-op" }, opcode),
     meaning ? ` — ${meaning}` : "",
     h("span", { class: "dim" }, `${from} · ${pane.title} line ${line}`),
+    countedAt(counts, line) ?? "",
   );
+}
+
+// What was counted at a line, on a line of its own.
+function countedAt(counts, line) {
+  const words = counts.words(line);
+  return words.length
+    ? h(
+        "div",
+        {},
+        words.map(([title, text], place) => [place ? " · " : null, h("b", {}, text), ` ${title}`]),
+        h("span", { class: "dim" }, ` · ${counts.source}`),
+      )
+    : null;
 }

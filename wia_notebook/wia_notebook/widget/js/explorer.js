@@ -1,4 +1,5 @@
 import { assemblyTab } from "./assembly_tab.js";
+import { countersTab } from "./counters_tab.js";
 import { decisionsTab } from "./decisions_tab.js";
 import { arrowGroup, h } from "./dom.js";
 import { exportButtons, receiveFile } from "./export.js";
@@ -8,6 +9,7 @@ import { makeLinks, whole } from "./links.js";
 import { resourcesTab } from "./resources_tab.js";
 import { ribbon } from "./ribbon.js";
 import { rooflineTab } from "./roofline_tab.js";
+import { scheduleTab } from "./schedule_tab.js";
 import { searchBox } from "./search.js";
 import { sourcePane } from "./source.js";
 import { makeStore } from "./store.js";
@@ -20,6 +22,8 @@ const TABS = {
   decisions: ["Decisions", decisionsTab],
   assembly: ["Assembly", assemblyTab],
   roofline: ["Roofline", rooflineTab],
+  counters: ["Counters", countersTab],
+  schedule: ["Schedule", scheduleTab],
   resources: ["Resources", resourcesTab],
 };
 let instances = 0;
@@ -226,6 +230,7 @@ function build(model, root) {
     const { store } = view,
       name = TABS[store.tab] ? store.tab : "graph";
     steps.show();
+    if (view.data.counts) source.refresh();
     tab = TABS[name][1](view);
     panel.replaceChildren(tab.element);
     panel.setAttribute("aria-labelledby", `${view.id}-tab-${name}`);

@@ -32,7 +32,7 @@ export function listing({ rows, language, highlighter, label, onHover, onPick, o
       );
     const number = h("i", { "aria-hidden": "true" }, String(row.number || "").padStart(width));
     const sign = row.sign === undefined ? null : h("b", { class: "sign" }, row.sign || " ");
-    const gauge = bar ? h("span", { class: "bar" }, bar(row)) : null;
+    const gauge = bar ? h("span", { class: "bar", "aria-hidden": "true" }, bar(row)) : null;
     const classes = [
       "ln",
       row.kind,
@@ -102,7 +102,12 @@ export function listing({ rows, language, highlighter, label, onHover, onPick, o
     box.scrollTop = (line - 1) * ROW;
     draw();
   }
-  return { element: box, light, reveal, start };
+  // Draw the lines again, where what their bars show has changed.
+  function refresh() {
+    first = last = -1;
+    draw();
+  }
+  return { element: box, light, reveal, start, refresh };
 }
 
 // The line of the magic, a comment for the compiler, stands as the reader wrote it.

@@ -8,9 +8,7 @@ export function rooflineTab(view) {
   svg.removeAttribute("height");
   svg.setAttribute("width", "100%");
   svg.style.maxWidth = "720px";
-  const advice = roofline.advice.map((text) =>
-    h("div", { class: "wia-card" }, h("b", {}, "Advice"), h("p", {}, text)),
-  );
+  const advice = roofline.advice.map((each) => adviceCard(view, each));
   return {
     element: h(
       "div",
@@ -32,7 +30,37 @@ export function rooflineTab(view) {
   };
 }
 
-function unmeasured(view, hint) {
+// A sentence, who counted, and where a schedule can do it the button that applies it.
+function adviceCard(view, { title, text, source, schedule, gain }) {
+  const apply = schedule
+    ? h(
+        "div",
+        { class: "wia-buttons" },
+        h(
+          "button",
+          {
+            type: "button",
+            class: "btn",
+            title: schedule,
+            onclick: () => view.send({ type: "schedule", text: schedule }),
+          },
+          "Apply",
+        ),
+        h("code", {}, schedule.split("\n").filter((line) => !/^\s*(#|$)/.test(line)).join(" ")),
+        gain ? h("span", { class: "gain" }, gain) : null,
+      )
+    : null;
+  return h(
+    "div",
+    { class: "wia-card advice" },
+    h("div", { class: "head" }, h("b", {}, title), source ? h("span", { class: "pill" }, source) : null),
+    h("p", {}, text),
+    apply,
+  );
+}
+
+// What a view says that shows a run, before there was one.
+export function unmeasured(view, hint) {
   const ask = h(
     "button",
     { type: "button", class: "btn", onclick: () => view.send({ type: "run" }) },

@@ -13,6 +13,7 @@ import {
   linesText,
   litByLines,
 } from "./links.js";
+import { lineCounts } from "./line_counts.js";
 import { listing, plainRows } from "./listing.js";
 import { gaugeCards } from "./resources_tab.js";
 
@@ -25,6 +26,7 @@ export function sourcePane(view) {
     language: "wia",
     highlighter,
     label: "your cell",
+    bar: data.counts ? (row) => lineCounts(data.counts, store.metric).bar(row) : null,
     onHover: (line) => store.hover(line ? `line/${line}` : ""),
     onPick: (line) => store.pick(`line/${line}`),
   });
@@ -47,7 +49,7 @@ export function sourcePane(view) {
     const extra = store.tab === "assembly" ? gaugeCards(data.resources) : [];
     card.replaceChildren(...[shown, ...extra].filter(Boolean));
   }
-  return { element, light };
+  return { element, light, refresh: text.refresh };
 }
 
 // The edge of the pane: dragged, or moved with the arrow keys; a double click fits the text again.

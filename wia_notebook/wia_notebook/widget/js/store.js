@@ -1,5 +1,5 @@
 // The explorer's state: traits of the model, so that Python reads and drives it, plus the pointer.
-const TRAITS = ["stage", "compare", "selected", "tab", "formats"];
+const TRAITS = ["stage", "compare", "selected", "tab", "formats", "metric"];
 
 export function makeStore(model, view) {
   const listeners = new Set(),
@@ -31,6 +31,10 @@ export function makeStore(model, view) {
     get formats() {
       return model.get("formats") ?? [];
     },
+    // The counter beside the lines of machine code; "" is the first that there is.
+    get metric() {
+      return model.get("metric") ?? "";
+    },
     get hovering() {
       return Boolean(hovered);
     },
@@ -61,6 +65,7 @@ export function makeStore(model, view) {
     ["change:compare", changed],
     ["change:tab", changed],
     ["change:formats", changed],
+    ["change:metric", changed],
     ["change:selected", lit],
   ];
   for (const [name, handler] of events) model.on(name, handler);
