@@ -21,8 +21,11 @@ from wia_compiler.dialects.gpu_ids import Gpu
 from wia_compiler.dialects.gpu_shuffle import GpuShuffle
 from wia_compiler.dialects.loop import Loop
 from wia_compiler.dialects.memref_prefetch import PrefetchOp
+from wia_compiler.dialects.nvgpu import Nvgpu
+from wia_compiler.dialects.nvgpu_hopper import NvgpuHopper
 from wia_compiler.dialects.tile import Tile
 from wia_compiler.dialects.tpu.ops import Tpu
+from wia_compiler.dialects.vector_elements import VectorElements
 from wia_compiler.dialects.wia.ops import Wia
 
 _DIALECTS = (
@@ -36,10 +39,13 @@ _DIALECTS = (
     memref.MemRef,
     scf.Scf,
     vector.Vector,
+    VectorElements,
+    Nvgpu,
     Wia,
     Loop,
     Tile,
     Tpu,
+    NvgpuHopper,
 )
 
 
