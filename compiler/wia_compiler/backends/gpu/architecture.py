@@ -25,8 +25,8 @@ class Architecture:
     one block may ask for, ``shared_unit`` bytes the granularity in which shared memory is given out
     and ``reserved_shared`` bytes what the system takes of each block (facts checked against
     ``cuda_occupancy.h`` of CUDA 13.0). ``ptx_version`` is the oldest PTX that knows the
-    architecture, as LLVM's feature name. ``bandwidth`` (bytes/s) and ``flops`` (f32 FLOP/s without
-    tensor cores) are those of ``product``, from its data sheet.
+    architecture and its matrix instructions, as LLVM's feature name. ``bandwidth`` (bytes/s) and
+    ``flops`` (f32 FLOP/s without tensor cores) are those of ``product``, from its data sheet.
     """
 
     name: str
@@ -75,6 +75,11 @@ class Architecture:
         return capability == self.capability if self.is_specific else capability >= self.capability
 
     @property
+    def fp32_lanes(self) -> int:
+        """Threads whose f32 multiply-adds one SM serves in a cycle (CUDA programming guide)."""
+        return 64 if self.capability <= 80 else 128
+
+    @property
     def bytes_per_flop(self) -> float:
         """Memory bandwidth over f32 rate."""
         return self.bandwidth / self.flops
@@ -88,7 +93,7 @@ class Architecture:
 ARCHITECTURES: dict[str, Architecture] = {
     row.name: row
     for row in (
-        Architecture("sm_75", "ptx63", 32, 16, 64, 64, 256, 0, "T4", 40, 320e9, 8.1e12),
+        Architecture("sm_75", "ptx65", 32, 16, 64, 64, 256, 0, "T4", 40, 320e9, 8.1e12),
         Architecture(
             "sm_80", "ptx70", 64, 32, 164, 163, 128, 1024, "A100 SXM 80 GB", 108, 2039e9, 19.5e12
         ),

@@ -19,6 +19,7 @@ from wia_compiler.base.errors import TargetError
 from wia_compiler.base.record import Stage
 from wia_compiler.base.source import Source, Span
 from wia_compiler.passes.llvm.emit import EmittedModule, emit_llvm
+from wia_compiler.passes.llvm.nvgpu_support import check_architecture
 from wia_compiler.passes.llvm.options import nvptx_options
 from wia_compiler.passes.llvm.spans import llvm_line_spans
 from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
@@ -86,6 +87,7 @@ def generate(
 
 
 def _ptx(llvm: str, architecture: Architecture) -> str:
+    check_architecture(llvm, architecture.capability)
     features = f"+{architecture.ptx_version}"
     request = CodeRequest(
         llvm, TRIPLE, architecture.name, features, opt=OPTIMIZATION_LEVEL, vectorize=False

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
 from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 
 from wia_compiler.base.source import Source, Span
+from wia_compiler.dialects.nvgpu_hopper_types import TensorMapType
 from wia_compiler.dialects.walk import walk
 from wia_compiler.passes.llvm.asking import begin_asking, end_asking
 from wia_compiler.passes.llvm.control import control_handlers, emit_blocks
@@ -38,6 +39,8 @@ from wia_compiler.passes.llvm.interrupts import (
     watched_loops,
 )
 from wia_compiler.passes.llvm.memory import MEMORY, global_text
+from wia_compiler.passes.llvm.nvgpu_hopper import NVGPU_HOPPER, tensor_map_parameter
+from wia_compiler.passes.llvm.nvgpu_ops import NVGPU
 from wia_compiler.passes.llvm.options import POOL, EmitOptions
 from wia_compiler.passes.llvm.parallel import parallel_handler
 from wia_compiler.passes.llvm.scalars import SCALARS
@@ -199,6 +202,8 @@ def _parameter(writer: Writer, argument: SSAValue) -> str:
     writer.values[argument] = name
     type_ = writer.type(argument)
     memref_type = argument.type
+    if isinstance(memref_type, TensorMapType):
+        return tensor_map_parameter(name)
     if not isinstance(memref_type, MemRefType):
         return f"{type_} noundef {name}"
     element = cast("MemRefType[Attribute]", memref_type).element_type
@@ -232,6 +237,8 @@ _HANDLERS = {
     **MEMORY,
     **VECTORS,
     **GPU,
+    **NVGPU_HOPPER,
+    **NVGPU,
     **control_handlers(_emit_block),
     "scf.parallel": parallel_handler(_emit_block),
 }

@@ -53,21 +53,36 @@ _NVPTX = (
     r"llvm\.nvvm\.cp\.async\.(c[ag]\.shared\.global\.\d+(\.s)?|commit\.group|wait\.group|wait\.all)",
     r"llvm\.nvvm\.ldmatrix\.sync\.aligned\.m8n8\.x[124](\.trans)?\.b16\.p3",
     r"llvm\.nvvm\.mma\.m16n8k(8|16|32)\.row\.col\.[\w.]+",
+    r"llvm\.nvvm\.mma\.m8n8k16\.row\.col\.s8",
     r"llvm\.nvvm\.redux\.sync\.\w+",
 )
-_PATTERNS = {"x86_64": _X86, "aarch64": _CPU, "nvptx64": _NVPTX}
+_SM_90A = (
+    r"llvm\.nvvm\.mbarrier\.init\.shared",
+    r"llvm\.nvvm\.mbarrier\.(arrive|arrive\.expect\.tx|try\.wait\.parity)\.scope\.cta\.space\.cta",
+    r"llvm\.nvvm\.cp\.async\.bulk\.tensor\.g2s\.tile\.[1-5]d",
+    r"llvm\.nvvm\.prefetch\.tensormap\.p0",
+    r"llvm\.nvvm\.fence\.mbarrier_init\.release\.cluster",
+    r"llvm\.nvvm\.elect\.sync",
+    r"llvm\.nvvm\.setmaxnreg\.(inc|dec)\.sync\.aligned\.u32",
+    r"llvm\.nvvm\.wgmma\.(fence|commit_group|wait_group)\.sync\.aligned",
+)
+_PATTERNS = {"x86_64": _X86, "aarch64": _CPU, "nvptx64": _NVPTX, "sm_90a": (*_NVPTX, *_SM_90A)}
 _COMPILED = {name: re.compile("|".join(rows)) for name, rows in _PATTERNS.items()}
 _DECLARATION = re.compile(r'^declare [^@]*@(?:"([^"]*)"|([^\s(]+))\(', re.MULTILINE)
 
 
-def allowed_names(triple: str) -> re.Pattern[str] | None:
+def allowed_names(triple: str, cpu: str = "") -> re.Pattern[str] | None:
     """The pattern of names that a machine's modules may declare; ``None`` without a list."""
-    return _COMPILED.get(triple.split("-", 1)[0])
+    known = _COMPILED.get(cpu)
+    return known if known is not None else _COMPILED.get(triple.split("-", 1)[0])
 
 
-def check_names(text: str, triple: str) -> None:
-    """Refuse a module that declares a function outside the machine's list."""
-    allowed = allowed_names(triple)
+def check_names(text: str, triple: str, cpu: str = "") -> None:
+    """Refuse a module that declares a function outside the machine's list.
+
+    ``cpu`` may have functions of its own: ``sm_90a``.
+    """
+    allowed = allowed_names(triple, cpu)
     if allowed is None:
         return
     names = (quoted or plain for quoted, plain in _DECLARATION.findall(text))
