@@ -83,7 +83,7 @@ def test_text_that_does_not_parse_says_where_and_how_to_repeat_it(worker: Worker
 def test_an_abort_ends_the_worker_only(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
     worker.generate(request(ADD))
     before = worker.process_id
-    monkeypatch.setattr(worker_module, "check_names", lambda text, triple: None)
+    monkeypatch.setattr(worker_module, "check_names", lambda text, triple, cpu: None)
     with pytest.raises(TargetError, match="Cannot select") as caught:
         worker.generate(request(ABORTS, PTX))
     assert_repeats(str(caught.value), "Cannot select")
@@ -92,7 +92,7 @@ def test_an_abort_ends_the_worker_only(worker: Worker, monkeypatch: pytest.Monke
 
 
 def test_an_abort_at_the_first_request(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "check_names", lambda text, triple: None)
+    monkeypatch.setattr(worker_module, "check_names", lambda text, triple, cpu: None)
     with pytest.raises(TargetError, match="Cannot select"):
         worker.generate(request(ABORTS, PTX))
     assert "add:" in worker.generate(request(ADD)).assembly

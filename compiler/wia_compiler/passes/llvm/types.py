@@ -23,6 +23,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from wia_compiler.dialects.nvgpu_hopper_types import (
+    AccumulatorType,
+    BarrierGroupType,
+    TensorMapType,
+    WarpgroupDescriptorType,
+)
 from wia_compiler.passes.llvm.options import EmitOptions
 
 _FLOAT_NAMES: dict[type[Attribute], tuple[str, str, int]] = {
@@ -30,6 +36,13 @@ _FLOAT_NAMES: dict[type[Attribute], tuple[str, str, int]] = {
     Float32Type: ("float", "f32", 4),
     Float16Type: ("half", "f16", 2),
     BFloat16Type: ("bfloat", "bf16", 2),
+}
+
+
+_HOPPER_NAMES: dict[type[Attribute], str] = {
+    BarrierGroupType: "ptr addrspace(3)",
+    TensorMapType: "ptr",
+    WarpgroupDescriptorType: "i64",
 }
 
 
@@ -62,7 +75,17 @@ def llvm_type(attribute: Attribute, options: EmitOptions) -> str:
         return f"<{_lanes(attribute)} x {llvm_type(attribute.element_type, options)}>"
     if kind is MemRefType:
         return pointer_type(address_space(cast("MemRefType[Attribute]", attribute), options))
+    if isinstance(attribute, AccumulatorType):
+        return accumulator_type(attribute)
+    if kind in _HOPPER_NAMES:
+        return _HOPPER_NAMES[kind]
     raise LLVMError(f"no LLVM type for {attribute}")
+
+
+def accumulator_type(attribute: AccumulatorType) -> str:
+    """A struct of the elements that one thread holds: ``%accumulator.128xf32``."""
+    element = "i32" if isinstance(attribute.fragmented.element_type, IntegerType) else "f32"
+    return f"%accumulator.{attribute.slots}x{element}"
 
 
 def memory_type(element: Attribute, options: EmitOptions) -> str:

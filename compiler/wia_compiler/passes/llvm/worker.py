@@ -86,7 +86,7 @@ class Worker:
 
     def generate(self, request: CodeRequest) -> Generated:
         """Generate code; what goes wrong in LLVM is a ``TargetError`` with a way to repeat it."""
-        check_names(request.ir, request.triple)
+        check_names(request.ir, request.triple, request.cpu)
         with self._lock:
             header, blobs = self._exchange(request)
         if "error" in header:
