@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from wia_compiler.simulators.ptx.check_texts import Texts
 from wia_compiler.simulators.ptx.findings import Findings
 from wia_compiler.simulators.ptx.memory import DEVICE_BASE, DeviceMemory
+from wia_compiler.simulators.ptx.operands import Scope
 from wia_compiler.simulators.ptx.order import Order
+from wia_compiler.simulators.ptx.product_checks import ProductChecks
 from wia_compiler.simulators.ptx.shadow import (
     COPIES,
     STRONG,
@@ -97,6 +99,7 @@ class Checks:
         per_block = -(-(block[0] * block[1] * block[2]) // WARP) * WARP
         self.order = Order(grid[0] * grid[1] * grid[2], per_block)
         self._findings = findings
+        self._code = code
         self._texts = Texts(code, device, grid, block, per_block)
         self._piece = piece_bytes_of(code)
         self._written = written
@@ -117,6 +120,10 @@ class Checks:
         blocks = threads.count // self.order.per_block
         self._shared = Shadow(blocks, shared_bytes, self._piece, written=False)
         self._local = np.zeros((threads.count, -(-local_bytes // self._piece)), bool)
+
+    def products(self, scope: Scope) -> ProductChecks:
+        """Checks of the products of warpgroups, for the threads that begin."""
+        return ProductChecks(self._findings, self._code, scope, self._threads.count // WARP)
 
     def finish(self) -> None:
         """Say of the buffers that began unwritten what is written now."""

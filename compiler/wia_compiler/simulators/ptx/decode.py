@@ -10,18 +10,14 @@ import numpy as np
 from wia_compiler.base.errors import Diagnostic, TargetError
 from wia_compiler.base.source import Source
 from wia_compiler.simulators.ptx.decode_async import decode_async
-from wia_compiler.simulators.ptx.decode_matrix import (
-    decode_matrix_load,
-    decode_matrix_store,
-    decode_multiply,
-    matrix_flops,
-)
+from wia_compiler.simulators.ptx.decode_matrix import decode_matrix_load, decode_matrix_store
 from wia_compiler.simulators.ptx.decode_memory import (
     decode_address,
     decode_atomic,
     decode_load,
     decode_store,
 )
+from wia_compiler.simulators.ptx.decode_multiply import decode_multiply, matrix_flops
 from wia_compiler.simulators.ptx.decode_warp import (
     decode_active_mask,
     decode_elect,
@@ -30,6 +26,7 @@ from wia_compiler.simulators.ptx.decode_warp import (
     decode_shuffle,
     decode_vote,
 )
+from wia_compiler.simulators.ptx.decode_warpgroup import decode_warpgroup, warpgroup_product
 from wia_compiler.simulators.ptx.graph import BARRIERS, ENDINGS, gathers
 from wia_compiler.simulators.ptx.machine import Machine, Step
 from wia_compiler.simulators.ptx.operands import Scope, items_of, reader, writer, writers
@@ -44,7 +41,7 @@ from wia_compiler.simulators.ptx.values.integers import INTEGERS
 
 IDLE = (
     "membar", "fence", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "pmevent",
-    "applypriority", "discard",
+    "applypriority", "discard", "setmaxnreg",
 )  # fmt: skip
 """What changes nothing in a machine that does one step after the other."""
 FENCES = ("membar", "fence")
@@ -116,6 +113,11 @@ def _decoded(form: Form, number: int, scope: Scope) -> Decoded:
     if opcode == "mma":
         step, work = decode_multiply(form, scope), matrix_flops(form)
         return Decoded(instruction, step, "tensor", work, "tensor")
+    if opcode == "wgmma":
+        step = decode_warpgroup(form, number, scope)
+        if "mma_async" not in form.flags:
+            return Decoded(instruction, step, "control")
+        return Decoded(instruction, step, "tensor", warpgroup_product(form, scope).flops, "tensor")
     row = row_of(form)
     check_flags(form, row)
     flops = row.flops * form.types[-1].lanes if row.flops else 0

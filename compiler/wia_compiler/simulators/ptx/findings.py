@@ -10,7 +10,7 @@ from wia_compiler.base.errors import Diagnostic
 from wia_compiler.base.source import Source, Span
 from wia_compiler.simulators.ptx.syntax import Instruction
 
-Kind = Literal["uninitialised", "race", "cp.async", "barrier"]
+Kind = Literal["uninitialised", "race", "cp.async", "barrier", "wgmma"]
 MOST_FINDINGS = 20
 """Findings that a launch keeps; of each pair of instructions there is one at most."""
 

@@ -18,7 +18,7 @@ from wia_compiler.simulators.ptx.syntax import Entry, Instruction, Symbol
 
 ENDINGS = ("bra", "brx", "ret", "exit", "trap")
 BARRIERS = ("bar", "barrier")
-WHOLE_WARP = ("mma", "ldmatrix", "stmatrix")
+WHOLE_WARP = ("mma", "ldmatrix", "stmatrix", "wgmma")
 GATHERINGS = ("shfl", "vote", "match", "redux", "elect", *WHOLE_WARP)
 
 

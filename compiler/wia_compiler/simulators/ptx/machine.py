@@ -23,6 +23,8 @@ from wia_compiler.simulators.ptx.memory import (
     DeviceMemory,
     elements,
 )
+from wia_compiler.simulators.ptx.product_checks import ProductChecks
+from wia_compiler.simulators.ptx.products import Products
 from wia_compiler.simulators.ptx.syntax import Instruction
 from wia_compiler.simulators.ptx.threads import WARP, Array, Threads
 
@@ -72,6 +74,11 @@ class Machine:
     traffic: dict[tuple[int, str], Traffic] = field(default_factory=dict[tuple[int, str], Traffic])
     checks: Checks | None = None
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
+    product_checks: ProductChecks | None = None
+    products: Products = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.products = Products(self.threads.count // WARP)
 
     def fault(self, instruction: Instruction, message: str, hint: str | None = None) -> NoReturn:
         """End the launch with an error at an instruction."""
@@ -138,6 +145,36 @@ class Machine:
         if self.checks is not None and (instruction.opcode != "cp" or space == "shared"):
             self.checks.access(instruction, number, space, lanes, offsets, size)
         return memory.reshape(-1), start + offsets
+
+    def shared_chunks(
+        self, instruction: Instruction, number: int, warps: Offsets, addresses: Offsets
+    ) -> NDArray[np.uint32]:
+        """16 bytes at each of a row of addresses in shared memory, for each of some warps.
+
+        ``wgmma`` reads them past the counters of loads; faults where one is out of range.
+        """
+        size, limit = 16, self._limit("shared", self.shared)
+        wrong = (addresses < 0) | (addresses + size > limit)
+        if wrong.any():
+            row, at = np.argwhere(wrong)[0]
+            first = int(warps[row]) * WARP
+            self._misplaced(
+                instruction, "shared", first, int(addresses[row, at]), size, "is out of range for"
+            )
+        # The checks need a thread for each chunk: the lanes of the warp in turn.
+        turns = np.arange(addresses.shape[1], dtype=np.int64) % WARP
+        lanes = np.add.outer(warps * WARP, turns)
+        if self.checks is not None:
+            self.checks.access(
+                instruction, number, "shared", lanes.reshape(-1), addresses.reshape(-1), size
+            )
+        starts = self.threads.block_of[warps * WARP] * self.shared.shape[-1]
+        places = (starts[:, None] + addresses) // size
+        chunks = self.shared.reshape(-1, size).view(np.uint32)
+        found: NDArray[np.uint32] = chunks[places]
+        if self.product_checks is not None:
+            self.product_checks.reads(self, number, warps, places, found)
+        return found
 
     def _limit(self, space: str, memory: NDArray[np.uint8]) -> int:
         return self.limits.get(space, memory.shape[-1])

@@ -16,6 +16,7 @@ from wia_compiler.simulators.ptx.checks import Checks
 from wia_compiler.simulators.ptx.copies import Copies
 from wia_compiler.simulators.ptx.counted import Counted
 from wia_compiler.simulators.ptx.decode import Decoded, decode
+from wia_compiler.simulators.ptx.decode_warpgroup import check_warpgroups
 from wia_compiler.simulators.ptx.faults import PtxFault
 from wia_compiler.simulators.ptx.findings import Findings
 from wia_compiler.simulators.ptx.graph import BasicBlock, blocks_of
@@ -146,6 +147,7 @@ class Prepared:
         scheduler = Scheduler(
             self.blocks, self.code, self.scope, self.module.source, launch.budget, patience
         )
+        multiplies = any(each.opcode == "wgmma" for each in self.entry.instructions)
         with np.errstate(all="ignore"):
             for first in range(0, total, chunk):
                 count = min(chunk, total - first)
@@ -165,8 +167,12 @@ class Prepared:
                 )
                 if checks is not None:
                     checks.begin(threads, first, machine.shared.shape[-1], machine.local.shape[-1])
+                    if multiplies:
+                        machine.product_checks = checks.products(self.scope)
                 try:
                     scheduler.run(machine, counted.executed)
+                    if multiplies:
+                        check_warpgroups(machine, self.entry.instructions)
                 except OutOfPatience:
                     return None
         if checks is not None:

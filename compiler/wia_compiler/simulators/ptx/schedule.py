@@ -137,6 +137,8 @@ class Scheduler:
                 threads.mask, threads.is_full = holds, bool(holds.all())
             if decoded.step is not None:
                 if threads.is_full or threads.mask.any():
+                    if machine.product_checks is not None:
+                        machine.product_checks.executes(machine, at)
                     decoded.step(machine)
                 continue
             if self._leave(machine, at, block, active, place, waiting, barrier, executed):

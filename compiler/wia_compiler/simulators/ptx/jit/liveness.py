@@ -65,6 +65,9 @@ def registers_read(instruction: Instruction, scope: Scope) -> Iterator[str]:
     """Names of the declared registers that an instruction reads."""
     if instruction.predicate is not None:
         yield instruction.predicate.name
+    if instruction.opcode == "wgmma":
+        # A product adds to its result; a wait puts results in place, or leaves what was there.
+        yield from registers_written(instruction, scope)
     start = 0 if instruction.opcode in _NO_RESULT else 1
     for operand in instruction.operands[start:]:
         yield from _names(operand, scope)
@@ -74,7 +77,11 @@ def registers_read(instruction: Instruction, scope: Scope) -> Iterator[str]:
 
 def registers_written(instruction: Instruction, scope: Scope) -> Iterator[str]:
     """Names of the registers that an instruction writes."""
-    if instruction.opcode not in _NO_RESULT and instruction.operands:
+    if instruction.opcode == "wgmma" and "wait_group" in instruction.modifiers:
+        for each in scope.entry.instructions:
+            if each.opcode == "wgmma" and "mma_async" in each.modifiers:
+                yield from _names(each.operands[0], scope)
+    elif instruction.opcode not in _NO_RESULT and instruction.operands:
         yield from _names(instruction.operands[0], scope)
 
 

@@ -33,7 +33,6 @@ from wia_compiler.simulators.ptx.jit.liveness import Liveness, liveness_of
 from wia_compiler.simulators.ptx.jit.matrix import (
     write_matrix_load,
     write_matrix_store,
-    write_multiply,
 )
 from wia_compiler.simulators.ptx.jit.memory import (
     Slots,
@@ -42,6 +41,7 @@ from wia_compiler.simulators.ptx.jit.memory import (
     write_load,
     write_store,
 )
+from wia_compiler.simulators.ptx.jit.multiply import write_multiply
 from wia_compiler.simulators.ptx.jit.specials import word
 from wia_compiler.simulators.ptx.jit.support import DECLARATIONS, support_text
 from wia_compiler.simulators.ptx.jit.values import write_move, write_value

@@ -1,0 +1,244 @@
+"""Products of four warps (``wgmma``) on the PTX simulator: layouts, types, groups, what goes wrong.
+
+Shared memory is laid out here from the figures of the PTX ISA ("Strides", "Swizzling modes"), not
+from the simulator's own formulas.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+from ptx_texts import REGISTERS
+from wia_compiler.simulators.ptx import run
+
+RNG = np.random.default_rng(71)
+SWIZZLES = {0: 0, 32: 3, 64: 2, 128: 1}
+TYPES = {
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "tf32": np.float32,
+    "e4m3": ml_dtypes.float8_e4m3fn,
+    "e5m2": ml_dtypes.float8_e5m2,
+    "s8": np.int8,
+    "u8": np.uint8,
+}
+A_START, B_START, SHARED = 0, 32768, 65536
+
+
+def swizzled(address: int, width: int) -> int:
+    """Chunks of 16 bytes exchanged within 128, 64 or 32 bytes, by the number of the row of 128."""
+    chunk, row = address >> 4 & 7, address >> 7 & 7
+    chunk ^= {0: 0, 32: row & 1, 64: row & 3, 128: row}[width]
+    return address & ~0x70 | chunk << 4
+
+
+def laid_out(matrix: np.ndarray, summed: int, width: int, start: int) -> tuple[bytearray, int]:
+    """A matrix (outer by summed) in shared memory from ``start`` on, and its descriptor.
+
+    ``summed`` is 1 where the summed axis is contiguous (K-major), 0 for MN-major.
+    """
+    image = bytearray(SHARED)
+    outer, depth = matrix.shape
+    size = matrix.dtype.itemsize
+    per_chunk = 16 // size
+    if summed:
+        # Core matrices of 8 rows of 16 bytes; with a swizzle, 8 rows of ``width`` bytes.
+        leading = 0 if width else 128 * (outer // 8) + 256
+        stride = 8 * width if width else 128
+
+        def place(row: int, k: int) -> int:
+            if width:
+                return row // 8 * stride + row % 8 * width + k * size
+            return (
+                row // 8 * stride + row % 8 * 16 + k // per_chunk * leading + k % per_chunk * size
+            )
+
+    else:
+        wide = max(width, 16) // size
+        if width:
+            leading = 8 * width * (depth // 8) + 1024
+            stride = 8 * width
+        else:
+            leading, stride = 128 * (outer // 8) + 512, 128
+
+        def place(row: int, k: int) -> int:
+            block, within = divmod(row, wide)
+            down = k // 8 * (stride if width else leading)
+            return (
+                block * (leading if width else stride) + down + k % 8 * wide * size + within * size
+            )
+
+    raw = np.ascontiguousarray(matrix).view(np.uint8).reshape(outer, depth, size)
+    for row in range(outer):
+        for k in range(depth):
+            address = swizzled(start + place(row, k), width)
+            image[address : address + size] = raw[row, k].tobytes()
+    word = start >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | SWIZZLES[width] << 62
+    return image, word
+
+
+def kernel(body: str, *, registers: int, letter: str = "f", threads: int = 128) -> str:
+    """Copies x to shared memory, runs a body, stores registers ``%c0 …`` of each thread to y."""
+    names = "".join(f"st.global.b32 [%d3+{4 * n}], %c{n};\n" for n in range(registers))
+    zeros = "".join(f"mov.b32 %c{n}, 0;\n" for n in range(registers))
+    return f"""
+.version 8.4
+.target sm_90a
+.address_size 64
+.extern .shared .align 1024 .b8 tile[];
+.visible .entry k(.param .u64 x, .param .u64 y, .param .u64 z)
+{{{REGISTERS}
+    .reg .b32 %c<{registers}>;
+    ld.param.u64 %d0, [x]; ld.param.u64 %d1, [y]; ld.param.u64 %d9, [z];
+    mov.u32 %r0, %tid.x;
+    mul.wide.u32 %d2, %r0, 16; add.s64 %d2, %d2, %d0;
+    mul.lo.u32 %r1, %r0, 16; mov.u32 %r2, tile; add.u32 %r1, %r1, %r2;
+    mov.u32 %r3, {SHARED // (16 * threads)};
+copy:
+    ld.global.v4.b32 {{%r4, %r5, %r6, %r7}}, [%d2];
+    st.shared.v4.b32 [%r1], {{%r4, %r5, %r6, %r7}};
+    add.s64 %d2, %d2, {16 * threads}; add.u32 %r1, %r1, {16 * threads};
+    sub.u32 %r3, %r3, 1; setp.ne.u32 %p0, %r3, 0;
+    @%p0 bra copy;
+    fence.proxy.async.shared::cta;
+    bar.sync 0;
+    mul.wide.u32 %d3, %r0, {4 * registers}; add.s64 %d3, %d3, %d1;
+    mul.wide.u32 %d4, %r0, 16; add.s64 %d4, %d4, %d9;
+    ld.global.v4.b32 {{%r10, %r11, %r12, %r13}}, [%d4];
+    setp.eq.u32 %p1, 0, 0; setp.eq.u32 %p2, 0, 1;
+    {zeros}
+    {body}
+    {names}
+    ret;
+}}
+"""
+
+
+def fetched(y: np.ndarray, columns: int, dtype) -> np.ndarray:
+    """The rows and columns of a result, from what each thread stored (figures of the PTX ISA)."""
+    made = np.zeros((64, columns), dtype)
+    parts = y.view(dtype).reshape(128, -1)
+    for thread in range(128):
+        warp, lane = divmod(thread, 32)
+        for i in range(parts.shape[1]):
+            row = 16 * warp + lane // 4 + 8 * (i // 2 % 2)
+            made[row, 8 * (i // 4) + 2 * (lane % 4) + i % 2] = parts[thread, i]
+    return made
+
+
+def product(
+    result: str,
+    a: np.ndarray,
+    b: np.ndarray,
+    types: tuple[str, str],
+    *,
+    widths=(128, 128),
+    summed=(1, 1),
+    from_registers: bool = False,
+    signs="1, 1",
+    scale="%p2",
+    engine="numpy",
+    **options,
+):
+    """``a`` (64 by k) times ``b`` (n by k, transposed), by one instruction."""
+    n, k = b.shape
+    image_a, word_a = laid_out(a, summed[0], widths[0], A_START)
+    image_b, word_b = laid_out(b, summed[1], widths[1], B_START)
+    image = np.frombuffer(bytes(image_a[:B_START] + image_b[B_START:]), np.uint8).copy()
+    registers = n // 2 if result != "f16" else n // 4
+    group = "{" + ", ".join(f"%c{i}" for i in range(registers)) + "}"
+    words = [word_a, word_b]
+    left = "{%r10, %r11, %r12, %r13}" if from_registers else "%d5"
+    sixteen = types[0] in ("f16", "bf16")
+    turns = [str(1 - each) for each in (summed[1:] if from_registers else summed)]
+    tail = "" if result == "s32" else f", {signs}" + (f", {', '.join(turns)}" if sixteen else "")
+    body = f"""
+        mov.u64 %d5, {words[0]}; mov.u64 %d6, {words[1]};
+        wgmma.fence.sync.aligned;
+        wgmma.mma_async.sync.aligned.m64n{n}k{k}.{result}.{types[0]}.{types[1]}
+            {group}, {left}, %d6, %p2{tail};
+        wgmma.commit_group.sync.aligned;
+        wgmma.wait_group.sync.aligned 0;
+    """
+    z = np.zeros((128, 4), np.uint32)
+    if from_registers:
+        per = 4 // a.dtype.itemsize
+        for thread in range(128):
+            warp, lane = divmod(thread, 32)
+            for r in range(4):
+                row = 16 * warp + lane // 4 + 8 * (r % 2)
+                first = per * (lane % 4) + 4 * per * (r // 2)
+                z[thread, r] = np.ascontiguousarray(a[row, first : first + per]).view(np.uint32)[0]
+    y = np.zeros((128, registers), np.uint32)
+    done = run(kernel(body, registers=registers), "k", 1, 128, [image, y, z],
+               shared_bytes=SHARED, engine=engine)  # fmt: skip
+    dtype = {"f32": np.float32, "f16": np.float16, "s32": np.int32}[result]
+    return fetched(y, n, dtype), done
+
+
+def values(shape, name: str) -> np.ndarray:
+    dtype = np.dtype(TYPES[name])
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return RNG.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    found = RNG.standard_normal(shape).astype(dtype)
+    return (found.view(np.uint32) & 0xFFFFE000).view(np.float32) if name == "tf32" else found
+
+
+def exact(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return a.astype("f8") @ b.astype("f8").T
+
+
+@pytest.mark.parametrize("engine", ["numpy", "compiled"])
+@pytest.mark.parametrize("n", [8, 24, 128, 256])
+@pytest.mark.parametrize("width", [0, 32, 64, 128])
+@pytest.mark.parametrize("summed", [(1, 1), (0, 1), (1, 0), (0, 0)])
+def test_every_layout_of_shared_memory(width, summed, n, engine):
+    a, b = values((64, 16), "f16"), values((n, 16), "f16")
+    if n * 2 % max(width, 16) and not summed[1]:
+        pytest.skip("the matrix is narrower than the swizzle")
+    found, done = product("f32", a, b, ("f16", "f16"), widths=(width, width), summed=summed,
+                          engine=engine)  # fmt: skip
+    np.testing.assert_array_equal(found, exact(a, b).astype(np.float32))
+    assert done.counters["flops_tensor"] == 2 * 64 * n * 16
+
+
+@pytest.mark.parametrize("engine", ["numpy", "compiled"])
+@pytest.mark.parametrize("from_registers", [False, True])
+@pytest.mark.parametrize(
+    "types,result",
+    [
+        (("f16", "f16"), "f16"),
+        (("bf16", "bf16"), "f32"),
+        (("tf32", "tf32"), "f32"),
+        (("e4m3", "e4m3"), "f32"),
+        (("e5m2", "e4m3"), "f16"),
+        (("e4m3", "e5m2"), "f32"),
+        (("s8", "s8"), "s32"),
+        (("s8", "u8"), "s32"),
+        (("u8", "u8"), "s32"),
+    ],
+)
+def test_every_type(types, result, from_registers, engine):
+    k = 32 // np.dtype(TYPES[types[0]]).itemsize
+    a, b = values((64, k), types[0]), values((32, k), types[1])
+    found, _ = product(result, a, b, types, from_registers=from_registers, engine=engine)
+    np.testing.assert_array_equal(found, exact(a, b).astype(found.dtype))
+
+
+def test_signs_of_the_factors():
+    a, b = values((64, 16), "f16"), values((8, 16), "f16")
+    for signs, factor in (("-1, 1", -1), ("1, -1", -1), ("-1, -1", 1)):
+        found, _ = product("f32", a, b, ("f16", "f16"), signs=signs)
+        np.testing.assert_array_equal(found, (factor * exact(a, b)).astype(np.float32))
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf])
+def test_special_values(special):
+    a, b = values((64, 16), "f16"), values((8, 16), "f16")
+    a[3, 5] = special
+    for engine in ("numpy", "compiled"):
+        found, _ = product("f32", a, b, ("f16", "f16"), engine=engine)
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(found, exact(a, b).astype(np.float32))
