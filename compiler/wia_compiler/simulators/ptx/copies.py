@@ -19,6 +19,7 @@ class PendingCopy:
     places: Offsets
     content: NDArray[np.uint8]
     groups: Offsets
+    number: int = 0
 
 
 class Copies:
@@ -31,10 +32,17 @@ class Copies:
         self._arrived = arrived
         self.open_group = np.zeros(count, np.int64)
         self._pending: list[PendingCopy] = []
+        self._begun = 0
 
     def add(self, copy: PendingCopy) -> None:
         """A copy that was begun."""
+        copy.number = self._begun
+        self._begun += 1
         self._pending.append(copy)
+
+    def mark(self) -> int:
+        """A number for ``finish``: all copies that were begun until now."""
+        return self._begun
 
     def commit(self, mask: NDArray[np.bool_]) -> None:
         """Close the open group of the threads in a mask."""
@@ -42,9 +50,23 @@ class Copies:
 
     def wait(self, mask: NDArray[np.bool_], left: int, memory: NDArray[np.uint8]) -> None:
         """Finish the copies of all closed groups but the ``left`` newest, of threads in a mask."""
+        self._land(
+            lambda copy: mask[copy.lanes] & (copy.groups < self.open_group[copy.lanes] - left),
+            memory,
+        )
+
+    def finish(self, thread: int, until: int, memory: NDArray[np.uint8]) -> None:
+        """Finish the copies of a thread that were begun before a mark."""
+        self._land(lambda copy: (copy.lanes == thread) & (copy.number < until), memory)
+
+    def _land(
+        self,
+        which: Callable[[PendingCopy], NDArray[np.bool_]],
+        memory: NDArray[np.uint8],
+    ) -> None:
         waiting: list[PendingCopy] = []
         for copy in self._pending:
-            done = mask[copy.lanes] & (copy.groups < self.open_group[copy.lanes] - left)
+            done = which(copy)
             memory[copy.places[done]] = copy.content[done]
             if self._arrived is not None and done.any():
                 self._arrived(copy.places[done])
@@ -56,6 +78,7 @@ class Copies:
                         copy.places[rest],
                         copy.content[rest],
                         copy.groups[rest],
+                        copy.number,
                     )
                 )
         self._pending = waiting

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from wia_compiler.simulators.ptx.machine import Traffic
+from wia_compiler.simulators.ptx.traffic import Traffic
 
 
 @dataclass

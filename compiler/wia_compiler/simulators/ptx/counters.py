@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from wia_compiler.simulators.ptx.bulk_copies import TMA
+from wia_compiler.simulators.ptx.bulk_plan import is_load
 from wia_compiler.simulators.ptx.counted import Counted
 from wia_compiler.simulators.ptx.decode import Decoded
 from wia_compiler.simulators.ptx.graph import BasicBlock
-from wia_compiler.simulators.ptx.machine import Traffic
+from wia_compiler.simulators.ptx.syntax import Instruction
+from wia_compiler.simulators.ptx.traffic import Traffic
 
 
 @dataclass
@@ -152,6 +155,9 @@ def _memory_totals(
 ) -> dict[str, int]:
     found: dict[str, int] = {}
     for (at, space), each in sorted(traffic.items()):
+        if space == TMA:
+            _add_bulk(found, code[at].instruction, each)
+            continue
         name = _OPERATIONS[code[at].instruction.opcode]
         _add(found, f"l1tex__t_requests_pipe_lsu_mem_{space}_op_{name}.sum", each.requests)
         if space == "shared":
@@ -169,6 +175,18 @@ def _memory_totals(
             _add(found, "derived__memory_l2_theoretical_sectors_global_ideal", each.ideal_sectors)
             _add(found, "derived__memory_l2_theoretical_sectors_global_excessive", excess)
     return found
+
+
+def _add_bulk(found: dict[str, int], instruction: Instruction, traffic: Traffic) -> None:
+    """Bulk copies, which pass by the unit of loads and stores: copies, sectors from and to L2."""
+    if instruction.opcode == "cp" and is_load(instruction):
+        _add(found, "smsp__inst_executed_op_tma_ld.sum", traffic.requests)
+        _add(found, "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum", traffic.sectors)
+        return
+    name = "red" if "reduce" in instruction.modifiers else "st"
+    _add(found, f"smsp__inst_executed_op_tma_{name}.sum", traffic.requests)
+    sectors = f"l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_{name}.sum"
+    _add(found, sectors, traffic.sectors)
 
 
 def _add(found: dict[str, int], name: str, count: int) -> None:

@@ -10,7 +10,13 @@ import numpy as np
 from wia_compiler.base.errors import Diagnostic, TargetError
 from wia_compiler.base.source import Source
 from wia_compiler.simulators.ptx.decode_async import decode_async
+from wia_compiler.simulators.ptx.decode_cluster import (
+    decode_cluster_barrier,
+    decode_map,
+    decode_rank,
+)
 from wia_compiler.simulators.ptx.decode_matrix import decode_matrix_load, decode_matrix_store
+from wia_compiler.simulators.ptx.decode_mbarrier import decode_mbarrier
 from wia_compiler.simulators.ptx.decode_memory import (
     decode_address,
     decode_atomic,
@@ -63,6 +69,8 @@ _WARP: Mapping[str, Callable[[Form, Scope], Step]] = {
     "redux": decode_fold,
     "activemask": decode_active_mask,
     "elect": decode_elect,
+    "mapa": decode_map,
+    "getctarank": decode_rank,
 }
 
 
@@ -96,6 +104,10 @@ def _decoded(form: Form, number: int, scope: Scope) -> Decoded:
     opcode = instruction.opcode
     if opcode in BARRIERS and gathers(instruction):
         return Decoded(instruction, _decode_warp_barrier(form, scope), "control")
+    if opcode == "barrier" and "cluster" in form.flags:
+        return Decoded(instruction, decode_cluster_barrier(form), "control")
+    if opcode == "mbarrier":
+        return Decoded(instruction, decode_mbarrier(form, number, scope), "control")
     if opcode in ENDINGS or opcode in BARRIERS:
         return Decoded(instruction, None, "control")
     if opcode in FENCES:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from wia_compiler.simulators.ptx.copies import PendingCopy
+from wia_compiler.simulators.ptx.decode_bulk import decode_bulk
+from wia_compiler.simulators.ptx.decode_mbarrier import decode_copy_arrival
 from wia_compiler.simulators.ptx.machine import Machine, Step
 from wia_compiler.simulators.ptx.operands import Scope, address_reader, reader
 from wia_compiler.simulators.ptx.syntax import Immediate
@@ -21,11 +23,15 @@ _SIZES = (4, 8, 16)
 def decode_async(form: Form, number: int, scope: Scope) -> Step:
     """``cp.async`` and its groups."""
     flags = form.flags
+    if "bulk" in flags:
+        return decode_bulk(form, number, scope)
+    if "mbarrier" in flags:
+        return decode_copy_arrival(form, scope)
     if "commit_group" in flags:
         return lambda machine: machine.copies.commit(machine.threads.mask)
     if "wait_group" in flags or "wait_all" in flags:
         return _decode_wait(form)
-    if "async" not in flags or not flags & {"ca", "cg"} or "mbarrier" in flags:
+    if "async" not in flags or not flags & {"ca", "cg"}:
         raise UnknownForm(form.instruction.name)
     return _decode_copy(form, number, scope)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
+from wia_compiler.simulators.ptx.combiners import COMBINERS, Combine
 from wia_compiler.simulators.ptx.machine import Machine, Offsets, Step, loaded, stored
-from wia_compiler.simulators.ptx.memory import LOCAL_WINDOW, SHARED_WINDOW
+from wia_compiler.simulators.ptx.memory import LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from wia_compiler.simulators.ptx.operands import (
     Read,
     Scope,
@@ -21,8 +20,9 @@ from wia_compiler.simulators.ptx.syntax import Address, Instruction, Symbol
 from wia_compiler.simulators.ptx.threads import Array
 from wia_compiler.simulators.ptx.types import TYPES, PtxType
 from wia_compiler.simulators.ptx.values.form import Form, UnknownForm
-from wia_compiler.simulators.ptx.values.rounding import canonical
 
+WINDOWS = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW, "param": PARAM_WINDOW}
+"""Where the generic addresses of a space begin; those of the others are the same."""
 _SPACES = ("global", "shared", "local", "param", "const")
 _HINTS = frozenset({
     "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "volatile", "weak", "relaxed", "acquire",
@@ -108,38 +108,6 @@ def decode_store(form: Form, number: int, scope: Scope) -> Step:
     return step
 
 
-Combine = Callable[[Array, Array, Array], Array]
-"""What a place holds, and the operands (the second may be anything): what it holds then."""
-
-
-def _increment(old: Array, limit: Array, unused: Array) -> Array:
-    return np.where(old >= limit, 0, old + old.dtype.type(1)).astype(old.dtype)
-
-
-def _decrement(old: Array, limit: Array, unused: Array) -> Array:
-    wraps = (old == 0) | (old > limit)
-    return np.where(wraps, limit, old - old.dtype.type(1))
-
-
-def _add(old: Array, value: Array, unused: Array) -> Array:
-    total = old + value
-    return canonical(total) if total.dtype.kind not in "iu" else total
-
-
-COMBINERS: dict[str, Combine] = {
-    "add": _add,
-    "min": lambda old, value, unused: np.minimum(old, value),
-    "max": lambda old, value, unused: np.maximum(old, value),
-    "and": lambda old, value, unused: old & value,
-    "or": lambda old, value, unused: old | value,
-    "xor": lambda old, value, unused: old ^ value,
-    "exch": lambda old, value, unused: value,
-    "cas": lambda old, value, other: np.where(old == value, other, old),
-    "inc": _increment,
-    "dec": _decrement,
-}
-
-
 def decode_atomic(form: Form, number: int, scope: Scope) -> Step:
     """``atom`` and ``red``: one thread after the other, in order of block, warp and lane."""
     instruction, type, space = form.instruction, form.type, space_of(form)
@@ -189,7 +157,7 @@ def _in_turn(
 def decode_address(form: Form, scope: Scope) -> Step:
     """``cvta``: between generic addresses and those of a space."""
     instruction, space = form.instruction, space_of(form)
-    window = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space, 0)
+    window = WINDOWS.get(space, 0)
     shift = np.uint64((-window if "to" in form.flags else window) % (1 << 64))
     read = reader(instruction.operands[1], TYPES["u64"], scope)
     put = writer(instruction.operands[0], TYPES["u64"], scope)

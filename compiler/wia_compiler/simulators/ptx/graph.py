@@ -45,7 +45,16 @@ def gathers(instruction: Instruction) -> bool:
 
 def waits_for_block(instruction: Instruction) -> bool:
     """Whether it is a barrier of the threads of a block."""
-    return instruction.opcode in BARRIERS and "warp" not in instruction.modifiers
+    words = instruction.modifiers
+    return instruction.opcode in BARRIERS and "warp" not in words and "cluster" not in words
+
+
+def waits_for_phase(instruction: Instruction) -> bool:
+    """Whether threads wait here for a phase of an mbarrier, or for their cluster."""
+    words = instruction.modifiers
+    if instruction.opcode == "mbarrier":
+        return "test_wait" in words or "try_wait" in words
+    return instruction.opcode == "barrier" and "cluster" in words and "wait" in words
 
 
 def blocks_of(entry: Entry, source: Source) -> tuple[BasicBlock, ...]:
@@ -72,7 +81,7 @@ def _starts(entry: Entry) -> list[int]:
     for place, instruction in enumerate(code):
         if instruction.opcode in ENDINGS or waits_for_block(instruction):
             starts.add(place + 1)
-        elif gathers(instruction):
+        elif gathers(instruction) or waits_for_phase(instruction):
             starts.add(place)
     return sorted(start for start in starts if start < len(code))
 

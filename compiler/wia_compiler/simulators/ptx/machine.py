@@ -11,13 +11,17 @@ from numpy.typing import NDArray
 
 from wia_compiler.base.errors import Diagnostic
 from wia_compiler.base.source import Source
+from wia_compiler.simulators.ptx.bulk_copies import BulkUnit
 from wia_compiler.simulators.ptx.checks import Checks
+from wia_compiler.simulators.ptx.cluster_barrier import ClusterBarrier
 from wia_compiler.simulators.ptx.copies import Copies
 from wia_compiler.simulators.ptx.counting import ideal_sectors, sectors, wavefronts
 from wia_compiler.simulators.ptx.faults import PtxFault
+from wia_compiler.simulators.ptx.mbarrier import Barriers
 from wia_compiler.simulators.ptx.memory import (
     DEVICE_BASE,
     LOCAL_WINDOW,
+    PARAM_WINDOW,
     SHARED_WINDOW,
     WINDOW_BYTES,
     DeviceMemory,
@@ -27,31 +31,10 @@ from wia_compiler.simulators.ptx.product_checks import ProductChecks
 from wia_compiler.simulators.ptx.products import Products
 from wia_compiler.simulators.ptx.syntax import Instruction
 from wia_compiler.simulators.ptx.threads import WARP, Array, Threads
+from wia_compiler.simulators.ptx.traffic import Traffic
 
 Offsets = NDArray[np.int64]
-
-
-@dataclass
-class Traffic:
-    """What one memory instruction did in a launch, summed over warps."""
-
-    requests: int = 0
-    sectors: int = 0
-    ideal_sectors: int = 0
-    wavefronts: int = 0
-    ideal_wavefronts: int = 0
-    size_bytes: int = 0
-
-    def __add__(self, other: Traffic) -> Traffic:
-        """What two runs of the instruction did."""
-        return Traffic(
-            self.requests + other.requests,
-            self.sectors + other.sectors,
-            self.ideal_sectors + other.ideal_sectors,
-            self.wavefronts + other.wavefronts,
-            self.ideal_wavefronts + other.ideal_wavefronts,
-            self.size_bytes,
-        )
+_WINDOWS = (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW), ("param", PARAM_WINDOW))
 
 
 @dataclass
@@ -60,7 +43,8 @@ class Machine:
 
     ``shared`` has a row of bytes for each block, ``local`` one for each thread; ``limits`` says how
     many of a row's bytes there are, by space. ``traffic`` is by (instruction number, space).
-    ``checks`` are told every access, where a launch has them.
+    ``checks`` are told every access, where a launch has them. ``bulk`` is what copies in bulk,
+    ``barriers`` the mbarriers that it works for.
     """
 
     source: Source
@@ -70,6 +54,8 @@ class Machine:
     shared: NDArray[np.uint8]
     local: NDArray[np.uint8]
     copies: Copies
+    bulk: BulkUnit
+    cluster: ClusterBarrier
     counts_memory: bool = True
     traffic: dict[tuple[int, str], Traffic] = field(default_factory=dict[tuple[int, str], Traffic])
     checks: Checks | None = None
@@ -80,35 +66,49 @@ class Machine:
     def __post_init__(self) -> None:
         self.products = Products(self.threads.count // WARP)
 
+    @property
+    def barriers(self) -> Barriers:
+        """The mbarriers in shared memory."""
+        return self.bulk.barriers
+
+    @property
+    def changes(self) -> int:
+        """A number that goes up whenever threads that wait should look again."""
+        return self.bulk.barriers.changes + self.cluster.changes
+
     def fault(self, instruction: Instruction, message: str, hint: str | None = None) -> NoReturn:
         """End the launch with an error at an instruction."""
         raise PtxFault(Diagnostic(message, instruction.span, hint, self.source))
 
     def thread_name(self, number: int) -> str:
         """A thread as messages say it."""
-        threads = self.threads
-        block = tuple(int(threads.specials[f"%ctaid.{axis}"][number]) for axis in "xyz")
-        thread = tuple(int(threads.specials[f"%tid.{axis}"][number]) for axis in "xyz")
-        return f"thread {thread} of block {block}"
+        specials = self.threads.specials
+        thread = tuple(int(specials[f"%tid.{axis}"][number]) for axis in "xyz")
+        return f"thread {thread} of block {self.block_name(number)}"
+
+    def block_name(self, number: int) -> str:
+        """The block of a thread as messages say it."""
+        specials = self.threads.specials
+        return str(tuple(int(specials[f"%ctaid.{axis}"][number]) for axis in "xyz"))
 
     def spaces(
         self, space: str, addresses: Array, lanes: Offsets
     ) -> list[tuple[str, Offsets, Offsets]]:
         """Accesses taken apart by space: (space, lanes, offsets in that memory).
 
-        A generic address lies in the window of shared or of local memory, else in device memory.
+        A generic address lies in the window of shared memory, of local memory or of parameters,
+        else in device memory.
         """
         if space == "generic":
             found: list[tuple[str, Offsets, Offsets]] = []
             windows = addresses // np.uint64(WINDOW_BYTES)
-            for name, start in (("shared", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
+            rest = np.ones(len(addresses), bool)
+            for name, start in _WINDOWS:
                 inside = windows == start // WINDOW_BYTES
                 if inside.any():
                     offsets = (addresses[inside] - np.uint64(start)).astype(np.int64)
                     found.append((name, lanes[inside], offsets))
-            rest = (windows != SHARED_WINDOW // WINDOW_BYTES) & (
-                windows != LOCAL_WINDOW // WINDOW_BYTES
-            )
+                    rest &= ~inside
             if rest.any():
                 found += self.spaces("global", addresses[rest], lanes[rest])
             return found
@@ -126,6 +126,19 @@ class Machine:
         ``size`` is that of a whole access; it must be aligned to it. The first ``inside`` bytes of
         it (all, if left out) must lie in a buffer.
         """
+        memory, where = self.located(instruction, space, lanes, offsets, size, inside)
+        if self.counts_memory and space in ("global", "shared", "local"):
+            self._count(number, space, lanes, offsets, size)
+        # Where a copy begins is checked with the number of bytes that it reads.
+        if self.checks is not None and (instruction.opcode != "cp" or space == "shared"):
+            self.checks.access(instruction, number, space, lanes, offsets, size)
+        return memory, where
+
+    def located(
+        self, instruction: Instruction, space: str, lanes: Offsets, offsets: Offsets, size: int,
+        inside: int | None = None,
+    ) -> tuple[NDArray[np.uint8], Offsets]:  # fmt: skip
+        """The same, without counting it and without telling the checks."""
         threads = self.threads
         crooked = offsets % size != 0
         if crooked.any():
@@ -139,11 +152,6 @@ class Machine:
         if wrong.any():
             at = int(np.argmax(wrong))
             self._misplaced(instruction, space, lanes[at], offsets[at], size, "is out of range for")
-        if self.counts_memory and space in ("global", "shared", "local"):
-            self._count(number, space, lanes, offsets, size)
-        # Where a copy begins is checked with the number of bytes that it reads.
-        if self.checks is not None and (instruction.opcode != "cp" or space == "shared"):
-            self.checks.access(instruction, number, space, lanes, offsets, size)
         return memory.reshape(-1), start + offsets
 
     def shared_chunks(
@@ -162,8 +170,7 @@ class Machine:
                 instruction, "shared", first, int(addresses[row, at]), size, "is out of range for"
             )
         # The checks need a thread for each chunk: the lanes of the warp in turn.
-        turns = np.arange(addresses.shape[1], dtype=np.int64) % WARP
-        lanes = np.add.outer(warps * WARP, turns)
+        lanes: Offsets = warps[:, None] * WARP + np.arange(addresses.shape[1]) % WARP
         if self.checks is not None:
             self.checks.access(
                 instruction, number, "shared", lanes.reshape(-1), addresses.reshape(-1), size

@@ -20,6 +20,8 @@ SHARED_WINDOW = 1 << 32
 LOCAL_WINDOW = 2 << 32
 DEVICE_BASE = 3 << 32
 WINDOW_BYTES = 1 << 32
+PARAM_WINDOW = 1 << 60
+"""Parameters by generic addresses (``cvta.param``): beyond all device memory."""
 _GRANULE = 256
 """Buffers begin at multiples of it, as ``cudaMalloc`` promises, and lie at least so far apart."""
 
@@ -68,6 +70,11 @@ class DeviceMemory:
             if content is not None:
                 self.arena[start:end] = content
             self.ends[start // _GRANULE : -(-end // _GRANULE)] = end
+
+    def put(self, address: int, content: bytes) -> None:
+        """Write bytes to device memory that is laid out."""
+        start = address - DEVICE_BASE
+        self.arena[start : start + len(content)] = np.frombuffer(content, np.uint8)
 
     def content(self, number: int) -> Bytes:
         """The bytes of a buffer as they are now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,20 @@ from numpy.typing import NDArray
 
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.simulators.ptx.syntax import Entry, Variable
+from wia_compiler.simulators.ptx.tensor_map import MAP_ALIGNMENT, MAP_BYTES, TensorMap
 
 
 def parameter_bytes(
-    entry: Entry, args: Sequence[Any], pointers: Sequence[int], addresses: dict[str, int]
+    entry: Entry,
+    args: Sequence[Any],
+    pointers: Sequence[int],
+    maps: Mapping[str, tuple[bytes, int]],
+    addresses: dict[str, int],
 ) -> NDArray[np.uint8]:
     """Lay the parameters out, in order and aligned; their places go to ``addresses``.
 
-    ``pointers`` are the device addresses of the arrays among ``args``, in order.
+    ``pointers`` are the device addresses of the arrays among ``args``, in order; ``maps`` has the
+    bytes of each tensor map, and where they lie in device memory, by the parameter's name.
     """
     if len(args) != len(entry.parameters):
         expected = ", ".join(f"{each.name}: {each.type.name}" for each in entry.parameters)
@@ -31,17 +37,37 @@ def parameter_bytes(
         addresses[parameter.name] = len(content)
         if isinstance(value, np.ndarray):
             content.extend(_pointer(parameter, waiting.pop(0)))
+        elif isinstance(value, TensorMap):
+            content.extend(_map(parameter, *maps[parameter.name]))
         else:
             content.extend(_by_value(parameter, value))
     return np.frombuffer(bytes(content), np.uint8)
 
 
+def _map(parameter: Variable, content: bytes, address: int) -> bytes:
+    """A tensor map: its bytes, or the address of them where a pointer is expected."""
+    if parameter.size_bytes != MAP_BYTES:
+        return _pointer(parameter, address)
+    if parameter.align < MAP_ALIGNMENT:
+        raise ArgumentError(
+            f"{parameter.name}: a tensor map aligned to {parameter.align} bytes, expected "
+            f".align {MAP_ALIGNMENT}"
+        )
+    return content
+
+
 def _pointer(parameter: Variable, address: int) -> bytes:
     if parameter.type.bits != 64 or parameter.count != 1 or parameter.type.kind == "float":
         raise ArgumentError(
-            f"{parameter.name}: got an array, expected a {parameter.type.name} by value"
+            f"{parameter.name}: got an array, expected {_expected(parameter)} by value"
         )
     return address.to_bytes(8, "little")
+
+
+def _expected(parameter: Variable) -> str:
+    if parameter.count == 1:
+        return f"a {parameter.type.name}"
+    return f"{parameter.size_bytes} bytes"
 
 
 def _by_value(parameter: Variable, value: Any) -> bytes:

@@ -54,7 +54,14 @@ class Body:
             case Register() | Symbol():
                 return self.named(operand)
             case Address():
-                return replace(operand, base=operand.base and self.named(operand.base))
+                return replace(
+                    operand,
+                    base=operand.base and self.named(operand.base),
+                    coordinates=tuple(
+                        self.named(each) if isinstance(each, Register | Symbol) else each
+                        for each in operand.coordinates
+                    ),
+                )
             case Group():
                 items = (
                     self.named(each) if isinstance(each, Register | Symbol) else each
@@ -252,10 +259,20 @@ def _address(cursor: Cursor) -> Address:
     if base is None:
         cursor.fail("expected an address", token.span)
     offset = _offset(cursor) if cursor.token.text in ("+", "-") else 0
-    if cursor.token.text == ",":
-        cursor.fail("tensor coordinates in an address are not simulated", token.span)
+    coordinates = _coordinates(cursor) if cursor.accept(",") else ()
     cursor.expect("]")
-    return Address(base, offset)
+    return Address(base, offset, coordinates)
+
+
+def _coordinates(cursor: Cursor) -> tuple[Register | Immediate | Symbol, ...]:
+    """``{%r1, 0}``: where a box of a tensor begins."""
+    cursor.expect("{")
+    found: list[Register | Immediate | Symbol] = []
+    for each in cursor.listed(lambda: _element(cursor), "}"):
+        if each is None:
+            cursor.fail("expected a coordinate")
+        found.append(each)
+    return tuple(found)
 
 
 def _offset(cursor: Cursor) -> int:

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wia_compiler.base.errors import ArgumentError
+from wia_compiler.simulators.ptx.bulk_copies import BulkUnit
 from wia_compiler.simulators.ptx.checks import Checks
+from wia_compiler.simulators.ptx.cluster_barrier import ClusterBarrier
 from wia_compiler.simulators.ptx.copies import Copies
 from wia_compiler.simulators.ptx.counted import Counted
 from wia_compiler.simulators.ptx.decode import Decoded, decode
@@ -22,12 +24,14 @@ from wia_compiler.simulators.ptx.findings import Findings
 from wia_compiler.simulators.ptx.graph import BasicBlock, blocks_of
 from wia_compiler.simulators.ptx.limits import STATIC_SHARED_BYTES, max_shared_bytes
 from wia_compiler.simulators.ptx.machine import Machine
+from wia_compiler.simulators.ptx.mbarrier import Barriers
 from wia_compiler.simulators.ptx.memory import DeviceMemory
 from wia_compiler.simulators.ptx.operands import Scope
 from wia_compiler.simulators.ptx.parameters import parameter_bytes
 from wia_compiler.simulators.ptx.regions import DeviceArrays
 from wia_compiler.simulators.ptx.schedule import OutOfPatience, Scheduler, spent_budget
 from wia_compiler.simulators.ptx.syntax import Entry, Module, Variable
+from wia_compiler.simulators.ptx.tensor_map import MAP_BYTES, TensorMap
 from wia_compiler.simulators.ptx.threads import WARP, Size, Threads
 
 _THREADS_AT_A_TIME = 8192
@@ -58,13 +62,23 @@ class Prepared:
         self._args = args
         self.device = DeviceMemory()
         arrays, names = _arrays_of(entry, args)
-        self.names = names
+        maps = _maps_of(entry, args)
+        self.names = [*names, *(f"the array of {name}" for name in maps)]
         # Variables first: their addresses are part of the code, those of arrays are arguments.
         addresses = self._variables(shared_bytes)
-        self.arrays = DeviceArrays(self.device, arrays, names)
+        mapped = [each.array for each in maps.values()]
+        self.arrays = DeviceArrays(self.device, [*arrays, *mapped], self.names)
+        places = {name: self.device.reserve(name, MAP_BYTES) for name in maps}
         self.device.close()
         self.arrays.fill()
-        self.parameters = parameter_bytes(entry, args, self.arrays.addresses, addresses)
+        pointers, bases = self.arrays.addresses[: len(arrays)], self.arrays.addresses[len(arrays) :]
+        tensors = {
+            name: (each.at(base).encoded(), places[name])
+            for (name, each), base in zip(maps.items(), bases, strict=True)
+        }
+        for content, address in tensors.values():
+            self.device.put(address, content)
+        self.parameters = parameter_bytes(entry, args, pointers, tensors, addresses)
         scope = Scope(entry, addresses)
         self.blocks: tuple[BasicBlock, ...] = blocks_of(entry, module.source)
         self.code: list[Decoded] = [
@@ -152,14 +166,27 @@ class Prepared:
             for first in range(0, total, chunk):
                 count = min(chunk, total - first)
                 threads = Threads(first, count, grid, block)
+                shared = np.zeros((count, _row(self.shared_bytes)), np.uint8)
+                bulk = BulkUnit(
+                    self.device,
+                    self.parameters,
+                    shared.reshape(-1),
+                    shared.shape[-1],
+                    self.shared_bytes,
+                    launch.counts_memory,
+                    Barriers(shared),
+                    traffic=counted.traffic,
+                )
                 machine = Machine(
                     self.module.source,
                     threads,
                     self.device,
                     self.parameters,
-                    np.zeros((count, _row(self.shared_bytes)), np.uint8),
+                    shared,
                     np.zeros((threads.count, _row(self.local_bytes)), np.uint8),
                     Copies(threads.count, None if checks is None else checks.arrived),
+                    bulk,
+                    ClusterBarrier.of(threads.block_of),
                     launch.counts_memory,
                     counted.traffic,
                     checks,
@@ -171,6 +198,7 @@ class Prepared:
                         machine.product_checks = checks.products(self.scope)
                 try:
                     scheduler.run(machine, counted.executed)
+                    bulk.groups.finish()
                     if multiplies:
                         check_warpgroups(machine, self.entry.instructions)
                 except OutOfPatience:
@@ -241,6 +269,15 @@ class Prepared:
 def _row(size_bytes: int) -> int:
     """Bytes of one block's or thread's memory such that the next is aligned for every access."""
     return -(-size_bytes // 16) * 16
+
+
+def _maps_of(entry: Entry, args: Sequence[Any]) -> dict[str, TensorMap]:
+    """Tensor maps among the arguments, by the names of their parameters."""
+    return {
+        parameter.name: value
+        for parameter, value in zip(entry.parameters, args, strict=False)
+        if isinstance(value, TensorMap)
+    }
 
 
 def _arrays_of(entry: Entry, args: Sequence[Any]) -> tuple[list[NDArray[Any]], list[str]]:

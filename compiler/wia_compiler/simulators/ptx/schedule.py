@@ -9,22 +9,28 @@ import numpy as np
 
 from wia_compiler.base.errors import Diagnostic
 from wia_compiler.base.source import Source
-from wia_compiler.simulators.ptx.barrier_checks import (
-    check_whole_warps,
-    left_out,
-    tell_left_out,
-)
+from wia_compiler.simulators.ptx.barrier_checks import check_whole_warps
 from wia_compiler.simulators.ptx.counted import Executed
 from wia_compiler.simulators.ptx.decode import Decoded
+from wia_compiler.simulators.ptx.decode_cluster import ClusterWait, wait_of
+from wia_compiler.simulators.ptx.decode_mbarrier import PhaseWait
 from wia_compiler.simulators.ptx.faults import PtxFault
-from wia_compiler.simulators.ptx.graph import WHOLE_WARP, BasicBlock, gathers, waits_for_block
+from wia_compiler.simulators.ptx.graph import (
+    WHOLE_WARP,
+    BasicBlock,
+    gathers,
+    waits_for_block,
+    waits_for_phase,
+)
 from wia_compiler.simulators.ptx.machine import Machine
+from wia_compiler.simulators.ptx.named_barriers import NamedBarriers
 from wia_compiler.simulators.ptx.operands import Read, Scope, reader
+from wia_compiler.simulators.ptx.progress import DONE, NO_BARRIER, Progress
 from wia_compiler.simulators.ptx.syntax import Immediate, Instruction, Register
 from wia_compiler.simulators.ptx.threads import WARP, Array, Mask
 from wia_compiler.simulators.ptx.types import TYPES
+from wia_compiler.simulators.ptx.values.form import Form
 
-_DONE = np.iinfo(np.int32).max
 _U32, _PREDICATE = TYPES["u32"], TYPES["pred"]
 
 
@@ -32,6 +38,8 @@ class OutOfPatience(Exception):
     """The launch takes longer than it was to take on this engine."""
 
 
+_MOST_STALLS = 64
+"""How often all waits for a phase may end without it, before that is called a deadlock."""
 _WARPS_PER_SECOND = 3e6
 _STEP_SECONDS = 1e-5
 """What numpy takes for an instruction: of each warp, and in any case."""
@@ -62,40 +70,51 @@ class Scheduler:
         self._predicates: dict[int, Read] = {}
         self._members: dict[int, Read] = {}
         self._targets: dict[int, Read] = {}
+        self._waits: dict[int, PhaseWait | ClusterWait] = {}
+        self.named = NamedBarriers(code, scope)
         for number, decoded in enumerate(code):
             instruction = decoded.instruction
             if instruction.predicate is not None:
                 self._predicates[number] = reader(instruction.predicate, _PREDICATE, scope)
             if gathers(instruction):
                 self._members[number] = reader(members_of(instruction), _U32, scope)
+            if waits_for_phase(instruction):
+                self._waits[number] = wait_of(Form(instruction), scope)
             if instruction.opcode == "brx":
                 self._targets[number] = reader(instruction.operands[0], _U32, scope)
+        timed = [
+            block.rank for block in blocks if isinstance(self._waits.get(block.start), PhaseWait)
+        ]
+        self._timed_ranks = np.array(timed, np.int32)
 
     def run(self, machine: Machine, executed: Executed) -> None:
         """Run every thread of the machine to its end."""
-        threads = machine.threads
-        place = np.where(threads.exists, np.int32(self.blocks[0].rank), np.int32(_DONE))
-        waiting = np.zeros(threads.count, bool)
-        barrier = np.full(threads.count, -1)
+        progress = Progress.of(machine.threads, self.blocks[0].rank)
+        self.named.begin(machine, progress)
+        changes = -1
+        stalls = 0
         while True:
-            ready = ~waiting & (place != _DONE)
+            ready = progress.ready
             if not ready.any():
-                if (place == _DONE).all():
+                if not progress.alive.any():
                     return
-                self._release(machine, place, waiting, barrier)
+                stalls = self._stalled(machine, progress, stalls)
                 continue
-            rank = int(place[ready].min())
-            active = ready & (place == rank)
+            rank = int(progress.place[ready].min())
             block = self.blocks[self._by_rank[rank]]
-            active = self._gathered(machine, block, active, place, waiting)
+            active = self._gathered(machine, block, ready & (progress.place == rank), progress)
+            active = self._awaited(machine, block, active, progress)
             if not active.any():
                 continue
-            self._run_block(machine, block, active, place, waiting, barrier, executed)
+            self._run_block(machine, block, active, progress, executed)
             # Whoever waits for lanes of its own warp looks again after every step.
-            waiting &= barrier >= 0
+            progress.gathering[...] = False
+            if machine.changes != changes:
+                changes, stalls = machine.changes, 0
+                progress.asleep[...] = False
 
     def _gathered(
-        self, machine: Machine, block: BasicBlock, active: Mask, place: Array, waiting: Mask
+        self, machine: Machine, block: BasicBlock, active: Mask, progress: Progress
     ) -> Mask:
         """Threads that all lanes of their member mask have joined; the others wait."""
         read = self._members.get(block.start)
@@ -103,7 +122,7 @@ class Scheduler:
             return active
         threads = machine.threads
         members = np.broadcast_to(read(threads), (threads.count,)).reshape(-1, WARP)
-        alive = (place != _DONE).reshape(-1, WARP)
+        alive = progress.alive.reshape(-1, WARP)
         rows = active.reshape(-1, WARP)
         bits = (np.uint32(1) << np.arange(WARP, dtype=np.uint32)).astype(np.uint32)
         wanted = ((members * rows)[:, :, None] & bits) != 0
@@ -111,16 +130,49 @@ class Scheduler:
         if not missing.any():
             return active
         waits = missing.reshape(-1)
-        if not (~waiting & ~waits & (place != _DONE)).any():
-            self._stuck(machine, block, waits)
-        waiting |= waits
+        progress.gathering |= waits
         return active & ~waits
 
+    def _awaited(
+        self, machine: Machine, block: BasicBlock, active: Mask, progress: Progress
+    ) -> Mask:
+        """Threads that wait for nothing, or whose wait is over; the others fall asleep."""
+        wait = self._waits.get(block.start)
+        if wait is None or not active.any():
+            return active
+        asked = active & ~progress.expired
+        predicate = self._predicates.get(block.start)
+        if predicate is not None:
+            asked &= predicate(machine.threads)
+        if not asked.any():
+            return active
+        sleeps = wait.incomplete(machine, asked)
+        progress.asleep |= sleeps
+        return active & ~sleeps
+
+    def _stalled(self, machine: Machine, progress: Progress, stalls: int) -> int:
+        """No thread can go on: open a barrier, or let waits for a phase end without it.
+
+        ``stalls`` is how often that was in a row, without a change of any mbarrier; a new count.
+        """
+        opened = self.named.open_complete()
+        if machine.cluster.complete(progress.alive) or opened:
+            progress.wake()
+            return 0
+        asleep = progress.asleep & progress.alive
+        timed = asleep & np.isin(progress.place, self._timed_ranks)
+        if not timed.any() or stalls >= _MOST_STALLS:
+            self._deadlock(machine, progress)
+        progress.expired |= timed
+        progress.wake()
+        return stalls + 1
+
     def _run_block(
-        self, machine: Machine, block: BasicBlock, active: Mask, place: Array, waiting: Mask,
-        barrier: Array, executed: Executed,
+        self, machine: Machine, block: BasicBlock, active: Mask, progress: Progress,
+        executed: Executed,
     ) -> None:  # fmt: skip
         threads = machine.threads
+        progress.expired &= ~active
         number = self._by_rank[block.rank]
         warps = int(threads.warps(active).any(axis=1).sum())
         executed.warps[number] += warps
@@ -141,28 +193,26 @@ class Scheduler:
                         machine.product_checks.executes(machine, at)
                     decoded.step(machine)
                 continue
-            if self._leave(machine, at, block, active, place, waiting, barrier, executed):
+            if self._leave(machine, at, block, active, progress, executed):
                 return
-        place[active] = self._rank_after(block)
+        progress.place[active] = self._rank_after(block)
 
     def _rank_after(self, block: BasicBlock) -> int:
-        return self.blocks[block.successors[-1]].rank if block.successors else _DONE
+        return self.blocks[block.successors[-1]].rank if block.successors else DONE
 
     def _leave(
-        self, machine: Machine, at: int, block: BasicBlock, active: Mask, place: Array,
-        waiting: Mask, barrier: Array, executed: Executed,
+        self, machine: Machine, at: int, block: BasicBlock, active: Mask, progress: Progress,
+        executed: Executed,
     ) -> bool:  # fmt: skip
         """The end of a block: where its threads go. ``False`` for what is no end after all."""
-        threads, instruction = machine.threads, self.code[at].instruction
+        threads, instruction, place = machine.threads, self.code[at].instruction, progress.place
         taken = threads.mask
         ranks = [self.blocks[each].rank for each in block.successors]
         if waits_for_block(instruction):
-            place[active] = self._rank_after(block)
-            if "arrive" in instruction.modifiers:
-                machine.fault(instruction, "bar.arrive is not simulated", "use bar.sync")
-            self._wait(machine, instruction, taken, waiting, barrier)
             if machine.checks is not None and taken.any():
-                check_whole_warps(machine.checks, instruction, at, taken, place != _DONE)
+                check_whole_warps(machine.checks, instruction, at, taken, progress.alive)
+            place[active] = self._rank_after(block)
+            self.named.come(at, taken)
             return True
         match instruction.opcode:
             case "bra":
@@ -178,74 +228,47 @@ class Scheduler:
                     machine.fault(instruction, f"trap, executed by {name}")
                 place[active] = self._rank_after(block)
             case _:
-                place[taken] = _DONE
+                place[taken] = DONE
                 place[active & ~taken] = self._rank_after(block)
         return True
 
-    def _wait(
-        self, machine: Machine, instruction: Instruction, taken: Mask, waiting: Mask, barrier: Array
-    ) -> None:
-        """Threads come to a barrier of their block; one that all have come to opens."""
-        number = instruction.operands[0] if instruction.operands else Immediate(0)
-        if not isinstance(number, Immediate) or len(instruction.operands) > 1:
+    def _deadlock(self, machine: Machine, progress: Progress) -> NoReturn:
+        """Say of the first threads that cannot go on what they wait for."""
+        asleep = np.flatnonzero(progress.asleep & progress.alive)
+        if len(asleep):
+            self._waits_forever(machine, progress, asleep)
+        gathering = np.flatnonzero(progress.gathering & progress.alive)
+        if len(gathering):
+            block = self.blocks[self._by_rank[int(progress.place[gathering[0]])]]
             machine.fault(
-                instruction,
-                "only barriers of all threads, with a number of the text, are simulated",
+                self.code[block.start].instruction,
+                f"deadlock: {machine.thread_name(int(gathering[0]))} waits for lanes of its "
+                "member mask that do not come here",
+                "name the lanes that execute it, or let all lanes execute it",
             )
-        waiting |= taken
-        barrier[taken] = int(number.value)
-
-    def _opened(self, machine: Machine, free: Mask, place: Array) -> None:
-        """Tell the checks of a barrier that opens."""
-        if machine.checks is None:
-            return
-        short = left_out(machine.threads, free, place != _DONE)
-        if short.any():
-            at = self._barrier_before(int(place[np.argmax(short)]))
-            tell_left_out(machine.checks, self.code[at].instruction, at, short)
-        machine.checks.order.barrier(free)
-
-    def _barrier_before(self, rank: int) -> int:
-        """The instruction that threads of a rank wait at: the last of the block before theirs."""
-        return max(self.blocks[self._by_rank[rank]].start - 1, 0)
-
-    def _release(self, machine: Machine, place: Array, waiting: Mask, barrier: Array) -> None:
-        """Open the barriers at which all living threads of a block wait; a deadlock otherwise."""
-        threads = machine.threads
-        block_of = threads.block_of
-        count = int(block_of[-1]) + 1
-        alive = place != _DONE
-        living = np.bincount(block_of[alive], minlength=count)
-        opened = False
-        for number in np.unique(barrier[waiting & (barrier >= 0)]):
-            here = barrier == number
-            complete = np.bincount(block_of[here], minlength=count) == living
-            free = here & complete[block_of]
-            if free.any():
-                self._opened(machine, free, place)
-                waiting[free] = False
-                barrier[free] = -1
-                opened = True
-        if not opened:
-            self._deadlock(machine, place, barrier)
-
-    def _deadlock(self, machine: Machine, place: Array, barrier: Array) -> NoReturn:
-        stuck = np.flatnonzero((place != _DONE) & (barrier >= 0))
-        first = int(stuck[0])
-        instruction = self.code[self._barrier_before(int(place[first]))].instruction
+        first = int(np.flatnonzero(progress.alive & (progress.barrier != NO_BARRIER))[0])
+        number = int(progress.barrier[first])
         machine.fault(
-            instruction,
-            f"deadlock: {machine.thread_name(first)} waits at barrier {int(barrier[first])} for "
-            "threads of its block that wait elsewhere",
+            self.named.waits_at(first),
+            f"deadlock: {machine.thread_name(first)} waits at barrier {number} for "
+            f"{self.named.arrived(first, number)}",
             "every thread of a block must come to the same barrier",
         )
 
-    def _stuck(self, machine: Machine, block: BasicBlock, waits: Mask) -> NoReturn:
-        name = machine.thread_name(int(np.argmax(waits)))
+    def _waits_forever(self, machine: Machine, progress: Progress, asleep: Array) -> NoReturn:
+        """A phase that never comes, with all that wait for it and for the others."""
+        first = int(asleep[0])
+        at = self.blocks[self._by_rank[int(progress.place[first])]].start
+        wait = self._waits[at]
+        others: list[str] = []
+        for place in np.unique(progress.place[asleep]):
+            number = self.blocks[self._by_rank[int(place)]].start
+            lanes = asleep[progress.place[asleep] == place]
+            others += self._waits[number].told(machine, self.code[number].instruction, lanes)
         machine.fault(
-            self.code[block.start].instruction,
-            f"deadlock: {name} waits for lanes of its member mask that do not come here",
-            "name the lanes that execute it, or let all lanes execute it",
+            self.code[at].instruction,
+            f"deadlock: {machine.thread_name(first)} waits for {wait.what(machine, first)}",
+            "; ".join(others),
         )
 
     def _spend(self, machine: Machine, block: BasicBlock, count: int) -> None:

@@ -40,10 +40,14 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """``[base+offset]``; a base of ``None`` is an absolute address."""
+    """``[base+offset]``; a base of ``None`` is an absolute address.
+
+    ``coordinates`` are those of ``[map, {x, y}]``, where a box of a tensor begins.
+    """
 
     base: Register | Symbol | None
     offset: int = 0
+    coordinates: tuple[Register | Immediate | Symbol, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from wia_compiler.simulators.ptx.decode_memory import COMBINERS, check_memory_flags, space_of
+from wia_compiler.simulators.ptx.combiners import COMBINERS
+from wia_compiler.simulators.ptx.decode_memory import check_memory_flags, space_of
 from wia_compiler.simulators.ptx.jit.access import Access, address_of
 from wia_compiler.simulators.ptx.jit.code import Function, Value, element_type
 from wia_compiler.simulators.ptx.jit.conversions import reinterpreted

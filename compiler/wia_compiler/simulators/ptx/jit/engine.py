@@ -27,11 +27,11 @@ from wia_compiler.simulators.ptx.jit.layout import (
     WarpLayout,
 )
 from wia_compiler.simulators.ptx.jit.program import write_program
-from wia_compiler.simulators.ptx.machine import Traffic
 from wia_compiler.simulators.ptx.memory import DeviceMemory
 from wia_compiler.simulators.ptx.operands import Scope
 from wia_compiler.simulators.ptx.syntax import Entry, Instruction, Module
 from wia_compiler.simulators.ptx.threads import WARP, Size
+from wia_compiler.simulators.ptx.traffic import Traffic
 from wia_compiler.simulators.ptx.values.form import UnknownForm
 
 _TRIPLE = "x86_64-unknown-linux-gnu"

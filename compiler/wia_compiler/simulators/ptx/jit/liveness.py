@@ -93,6 +93,8 @@ def _names(operand: Operand | None, scope: Scope) -> Iterator[str]:
                 yield meant.name
         case Address():
             yield from _names(meant.base, scope)
+            for each in meant.coordinates:
+                yield from _names(each, scope)
         case Group():
             for item in meant.items:
                 yield from _names(item, scope)

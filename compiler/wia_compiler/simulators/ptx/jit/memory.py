@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from wia_compiler.simulators.ptx.decode_memory import (
+    WINDOWS,
     check_memory_flags,
     is_fixed,
     space_of,
@@ -28,7 +29,6 @@ from wia_compiler.simulators.ptx.jit.conversions import reinterpreted
 from wia_compiler.simulators.ptx.jit.counts import count_lanes, count_run
 from wia_compiler.simulators.ptx.jit.lanes import Lanes
 from wia_compiler.simulators.ptx.jit.specials import word
-from wia_compiler.simulators.ptx.memory import LOCAL_WINDOW, SHARED_WINDOW
 from wia_compiler.simulators.ptx.operands import items_of
 from wia_compiler.simulators.ptx.syntax import Address, Group, Immediate, Symbol
 from wia_compiler.simulators.ptx.types import TYPES
@@ -42,7 +42,7 @@ MATRIX_ROW_BYTES = 16
 
 def write_address(lanes: Lanes, form: Form) -> None:
     """``cvta``: between generic addresses and those of a space."""
-    window = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}.get(space_of(form), 0)
+    window = WINDOWS.get(space_of(form), 0)
     shift = (-window if "to" in form.flags else window) % (1 << 64)
     value = lanes.read(form.instruction.operands[1], TYPES["u64"])
     if shift:

@@ -1,0 +1,231 @@
+"""What the copies of ``cp.async.bulk`` and ``cp.reduce.async.bulk`` do, for one thread each.
+
+Both engines call this: a copy is issued with its addresses as they are in the registers, and
+``Misuse`` says what is wrong with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wia_compiler.simulators.ptx.bulk import BulkGroups
+from wia_compiler.simulators.ptx.combiners import Combine
+from wia_compiler.simulators.ptx.counting import SECTOR_BYTES
+from wia_compiler.simulators.ptx.mbarrier import BARRIER_BYTES, Barriers, Misuse, Transfer
+from wia_compiler.simulators.ptx.memory import (
+    DEVICE_BASE,
+    PARAM_WINDOW,
+    SHARED_WINDOW,
+    WINDOW_BYTES,
+    DeviceMemory,
+)
+from wia_compiler.simulators.ptx.tensor_box import CHUNK_BYTES, Box, swizzled
+from wia_compiler.simulators.ptx.tensor_map import (
+    MAP_ALIGNMENT,
+    MAP_BYTES,
+    TiledTensor,
+    decoded_map,
+)
+from wia_compiler.simulators.ptx.traffic import Traffic
+from wia_compiler.simulators.ptx.types import PtxType
+
+Bytes = NDArray[np.uint8]
+TMA = "tma"
+"""The space that bulk copies are counted under: no unit but the tensor memory accelerator's."""
+TENSOR_ALIGNMENT = 128
+"""Bytes that a box in shared memory is aligned to (PTX ISA, tensor copies)."""
+
+
+@dataclass
+class BulkUnit:
+    """The unit that copies, for some blocks whose shared memory lies in rows of one array.
+
+    ``shared_bytes`` is how much of a row a block has. ``traffic`` is by instruction number,
+    in a space of its own.
+    """
+
+    device: DeviceMemory
+    parameters: Bytes
+    shared: Bytes
+    row_bytes: int
+    shared_bytes: int
+    counts_memory: bool
+    barriers: Barriers
+    groups: BulkGroups = field(default_factory=BulkGroups)
+    traffic: dict[tuple[int, str], Traffic] = field(default_factory=dict[tuple[int, str], Traffic])
+
+    def place(self, row: int, address: int, size: int, alignment: int, what: str) -> int:
+        """The byte of all shared memory that an address of a block's, or a generic one, is."""
+        if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES:
+            address -= SHARED_WINDOW
+        if address % alignment:
+            raise Misuse(f"{what}: shared address {address:#x} is not aligned to {alignment} bytes")
+        if address + size > self.shared_bytes:
+            raise Misuse(
+                f"{what}: shared address {address:#x} is out of range for {size} bytes",
+                f"a block has {self.shared_bytes} bytes of shared memory",
+            )
+        return row * self.row_bytes + address
+
+    def span(self, address: int, size: int, what: str) -> int:
+        """The byte of device memory where a copy of whole 16 bytes begins."""
+        if size % CHUNK_BYTES:
+            raise Misuse(f"a bulk copy of {size} bytes, expected a multiple of {CHUNK_BYTES}")
+        if address % CHUNK_BYTES:
+            raise Misuse(
+                f"{what}: global address {address:#x} is not aligned to {CHUNK_BYTES} bytes"
+            )
+        offset = address - DEVICE_BASE
+        if size and self.device.outside(np.array([offset]), size)[0]:
+            near = self.device.nearest(address)
+            raise Misuse(
+                f"{what}: global address {address:#x} is out of range for {size} bytes",
+                None
+                if near is None
+                else f"the nearest buffer is {near.name}: {near.size_bytes} bytes from "
+                f"{near.address:#x}; this is byte {address - near.address} of it",
+            )
+        return offset
+
+    def tensor(self, address: int) -> TiledTensor:
+        """The tensor map at an address of device memory, of a parameter or of a constant."""
+        if PARAM_WINDOW <= address < PARAM_WINDOW + WINDOW_BYTES:
+            memory, start = self.parameters, address - PARAM_WINDOW
+        else:
+            memory, start = self.device.arena, address - DEVICE_BASE
+        content = memory[start : start + MAP_BYTES] if start >= 0 else memory[:0]
+        found = decoded_map(content.tobytes()) if len(content) == MAP_BYTES else None
+        if found is None:
+            raise Misuse(
+                f"there is no tensor map at address {address:#x}",
+                "pass a wia.ptx.TensorMap for a .param .align 64 .b8 [128], and its address",
+            )
+        if start % MAP_ALIGNMENT:
+            raise Misuse(f"the tensor map at {address:#x} is not aligned to {MAP_ALIGNMENT} bytes")
+        return found
+
+    def box(self, tensor: TiledTensor, coordinates: Sequence[int]) -> Box:
+        """A box of a tensor."""
+        if len(coordinates) != len(tensor.sizes):
+            raise Misuse(
+                f"{len(coordinates)} coordinates for a tensor map of {len(tensor.sizes)} axes"
+            )
+        return Box(tensor, coordinates, self.device.arena, DEVICE_BASE)
+
+    def load(self, number: int, row: int, target: int, source: int, size: int, bar: int) -> int:
+        """``cp.async.bulk`` from device to shared memory; where in all of that it goes."""
+        place = self.place(row, target, size, CHUNK_BYTES, "the destination")
+        start = self.span(source, size, "the source")
+        barrier = self.barrier(row, bar)
+        content = self.device.arena[start : start + size].copy()
+        self._count(number, size, _sectors(start, size))
+        self._arrive_later(barrier, np.arange(place, place + size), content)
+        return place
+
+    def move(self, row: int, target: int, source: int, size: int, bar: int) -> int:
+        """``cp.async.bulk`` within shared memory; where in all of it the bytes go."""
+        if size % CHUNK_BYTES:
+            raise Misuse(f"a bulk copy of {size} bytes, expected a multiple of {CHUNK_BYTES}")
+        place = self.place(row, target, size, CHUNK_BYTES, "the destination")
+        start = self.place(row, source, size, CHUNK_BYTES, "the source")
+        barrier = self.barrier(row, bar)
+        content = self.shared[start : start + size].copy()
+        self._arrive_later(barrier, np.arange(place, place + size), content)
+        return place
+
+    def load_box(
+        self, number: int, row: int, target: int, map: int, coordinates: Sequence[int], bar: int
+    ) -> NDArray[np.int64]:
+        """``cp.async.bulk.tensor`` to shared memory; where in all of that it goes, byte by byte."""
+        tensor = self.tensor(map)
+        place = self.place(row, target, tensor.box_bytes, TENSOR_ALIGNMENT, "the destination")
+        barrier = self.barrier(row, bar)
+        box = self.box(tensor, coordinates)
+        places = self._box_places(place, row, tensor)
+        self._count(number, box.inside.nbytes, box.sectors() if self.counts_memory else 0)
+        self._arrive_later(barrier, places, box.loaded())
+        return places
+
+    def store(
+        self, number: int, row: int, thread: int, target: int, source: int, size: int,
+        combine: Combine | None, type: PtxType | None,
+    ) -> int:  # fmt: skip
+        """``cp.async.bulk`` and ``cp.reduce.async.bulk`` to device memory; where they read."""
+        place = self.place(row, source, size, CHUNK_BYTES, "the source")
+        start = self.span(target, size, "the destination")
+        arena, shared = self.device.arena, self.shared
+        self._count(number, size, _sectors(start, size))
+
+        def write(content: Bytes) -> None:
+            to = arena[start : start + size]
+            if combine is None or type is None:
+                to[...] = content
+            else:
+                old, value = to.view(type.value), content.view(type.value)
+                old[...] = combine(old, value, value)
+
+        self.groups.begin(thread, number, lambda: shared[place : place + size].copy(), write)
+        return place
+
+    def store_box(
+        self, number: int, row: int, thread: int, map: int, coordinates: Sequence[int],
+        source: int, combine: Combine | None,
+    ) -> NDArray[np.int64]:  # fmt: skip
+        """``cp.async.bulk.tensor`` to device memory; the bytes of shared memory that it reads."""
+        tensor = self.tensor(map)
+        place = self.place(row, source, tensor.box_bytes, TENSOR_ALIGNMENT, "the source")
+        box = self.box(tensor, coordinates)
+        places = self._box_places(place, row, tensor)
+        shared = self.shared
+        self._count(number, box.inside.nbytes, box.sectors() if self.counts_memory else 0)
+
+        def write(content: Bytes) -> None:
+            given = box.elements_of(content)
+            box.inside[...] = given if combine is None else combine(box.inside, given, given)
+
+        self.groups.begin(thread, number, lambda: shared[places], write)
+        return places
+
+    def prefetch_box(self, map: int, coordinates: Sequence[int]) -> None:
+        """``cp.async.bulk.prefetch.tensor``: nothing but its checks."""
+        self.box(self.tensor(map), coordinates)
+
+    def barrier(self, row: int, address: int) -> int:
+        """The place of a barrier that is initialised."""
+        place = self.place(row, address, BARRIER_BYTES, BARRIER_BYTES, "the mbarrier")
+        self.barriers.word(place)
+        return place
+
+    def _box_places(self, place: int, row: int, tensor: TiledTensor) -> NDArray[np.int64]:
+        chunks = swizzled(place - row * self.row_bytes, tensor) + row * self.row_bytes
+        if int(chunks.max()) + CHUNK_BYTES > row * self.row_bytes + self.shared_bytes:
+            raise Misuse(
+                "a swizzled box leaves the shared memory of its block",
+                "align it to 1024 bytes (8 times the swizzle)",
+            )
+        return (chunks[:, None] + np.arange(CHUNK_BYTES)).reshape(-1)
+
+    def _arrive_later(self, barrier: int, places: NDArray[np.int64], content: Bytes) -> None:
+        shared = self.shared
+        shared[places] = 0xFF
+
+        def land() -> None:
+            shared[places] = content
+
+        self.barriers.begin(barrier, Transfer(len(content), 0, land))
+
+    def _count(self, number: int, size: int, sectors: int) -> None:
+        if not self.counts_memory:
+            return
+        traffic = self.traffic.setdefault((number, TMA), Traffic())
+        traffic.requests += 1
+        traffic.sectors += sectors
+        traffic.ideal_sectors += -(-size // SECTOR_BYTES)
+
+
+def _sectors(start: int, size: int) -> int:
+    return (start + size - 1) // SECTOR_BYTES - start // SECTOR_BYTES + 1 if size else 0

@@ -1,0 +1,41 @@
+"""What atomic operations and reducing copies make of what a place holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from wia_compiler.simulators.ptx.threads import Array
+from wia_compiler.simulators.ptx.values.rounding import canonical
+
+Combine = Callable[[Array, Array, Array], Array]
+"""What a place holds, and the operands (the second may be anything): what it holds then."""
+
+
+def _increment(old: Array, limit: Array, unused: Array) -> Array:
+    return np.where(old >= limit, 0, old + old.dtype.type(1)).astype(old.dtype)
+
+
+def _decrement(old: Array, limit: Array, unused: Array) -> Array:
+    wraps = (old == 0) | (old > limit)
+    return np.where(wraps, limit, old - old.dtype.type(1))
+
+
+def _add(old: Array, value: Array, unused: Array) -> Array:
+    total = old + value
+    return canonical(total) if total.dtype.kind not in "iu" else total
+
+
+COMBINERS: dict[str, Combine] = {
+    "add": _add,
+    "min": lambda old, value, unused: np.minimum(old, value),
+    "max": lambda old, value, unused: np.maximum(old, value),
+    "and": lambda old, value, unused: old & value,
+    "or": lambda old, value, unused: old | value,
+    "xor": lambda old, value, unused: old ^ value,
+    "exch": lambda old, value, unused: value,
+    "cas": lambda old, value, other: np.where(old == value, other, old),
+    "inc": _increment,
+    "dec": _decrement,
+}
