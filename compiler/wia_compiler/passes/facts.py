@@ -24,6 +24,9 @@ class TargetFacts:
     first; empty where schedules need not know them.
     ``keeps_tiles`` says that one nest may keep tiles of several arrays in near memory over a loop
     and work on them with leaves of its choice (attention); without it such ops are split.
+    ``shared_bytes`` is near memory that the threads of a block share, where code runs in blocks of
+    threads (a GPU): attention is then one nest whose tiles lie there. ``tile_products`` are the
+    dtypes whose tiles such a block multiplies by instructions of their own (tensor cores).
     ``widens_operands`` says that a matrix product can read narrower numbers than it multiplies, and
     makes them wider on the way: as it copies a tile, or in registers.
     ``masks_edges`` says that vectors leave out the taps of a window that lie outside of its array,
@@ -42,6 +45,8 @@ class TargetFacts:
     cache_bytes: tuple[int, ...] = ()
     folds_products: bool = True
     keeps_tiles: bool = False
+    shared_bytes: int = 0
+    tile_products: tuple[str, ...] = ()
     masks_edges: bool = False
     widens_operands: bool = False
     keeps_order: bool = True

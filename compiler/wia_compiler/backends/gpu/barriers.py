@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from xdsl.dialects import scf
 from xdsl.ir import Block, SSAValue
 
 from wia_compiler.dialects.tile import ComputeOp, ForOp
@@ -47,6 +48,19 @@ def _walk(body: Block, state: _Open, found: set[ComputeOp]) -> None:
             _walk(op.body.block, state, found)
             if op.level.data in ("serial", "grid"):
                 _walk(op.body.block, state, found)
+        elif isinstance(op, scf.IfOp):
+            _walk_branch(op, state, found)
+
+
+def _walk_branch(op: scf.IfOp, state: _Open, found: set[ComputeOp]) -> None:
+    """Either way may be taken, by all threads alike: what is open after one of them is open."""
+    before = _Open(set(state.read), set(state.written))
+    for region in op.regions:
+        for block in region.blocks:
+            own = _Open(set(before.read), set(before.written))
+            _walk(block, own, found)
+            state.read |= own.read
+            state.written |= own.written
 
 
 def _visit(leaf: ComputeOp, state: _Open, found: set[ComputeOp]) -> None:

@@ -10,6 +10,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from wia_compiler.backends.gpu.builder import shape_of
 from wia_compiler.backends.gpu.layouts import Cyclic, Layout, accumulator_layout
+from wia_compiler.backends.gpu.layouts_threads import thread_grid_layout
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.affine import linear_form
 from wia_compiler.passes.tile_rewrites import scope_of
@@ -40,7 +41,7 @@ def _spelled_layouts(leaves: Sequence[ComputeOp]) -> dict[SSAValue, Layout]:
     found: dict[SSAValue, Layout] = {}
     for value in (value for leaf in leaves for value in (*leaf.inputs, *leaf.outputs)):
         if scope_of(value) == "register" and isinstance(value.owner, Operation):
-            layout = accumulator_layout(value.owner)
+            layout = accumulator_layout(value.owner) or thread_grid_layout(value.owner)
             if layout is not None:
                 found[value] = layout.of(shape_of(value))
     return found

@@ -298,4 +298,6 @@ def layout_attribute(layout: AccumulatorLayout) -> StringAttr:
 def accumulator_layout(allocation: Operation) -> AccumulatorLayout | None:
     """The layout that an allocation spells, if any."""
     attribute = allocation.attributes.get(LAYOUT)
-    return parse_layout(attribute.data) if isinstance(attribute, StringAttr) else None
+    if not isinstance(attribute, StringAttr) or not attribute.data.startswith("mma"):
+        return None
+    return parse_layout(attribute.data)

@@ -44,6 +44,7 @@ from wia_compiler.backends.gpu.distribute import distributed_buffers
 from wia_compiler.backends.gpu.index import Index, of_value
 from wia_compiler.backends.gpu.launch import BLOCK_SIZE, GRID_SIZE
 from wia_compiler.backends.gpu.leaf import Kernel, Leaf
+from wia_compiler.backends.gpu.leaf_fragment import lower_fragment_leaf, touches_fragment
 from wia_compiler.backends.gpu.leaf_group import Group, lower_group_leaf
 from wia_compiler.backends.gpu.leaf_thread import lower_thread_leaf
 from wia_compiler.backends.gpu.lower_points import lower_point
@@ -264,6 +265,9 @@ class _Lowering:
         if op in self.waiting:
             builder.add(gpu.BarrierOp())
         leaf = Leaf(op, self.kernel)
+        if touches_fragment(op, self.kernel):
+            lower_fragment_leaf(leaf)
+            return
         if op.level.data != "thread":
             lower_group_leaf(leaf, self._group(op))
             return

@@ -11,6 +11,11 @@ from xdsl.dialects.func import FuncOp
 from wia_compiler.backends.gpu.architecture import Architecture
 from wia_compiler.backends.gpu.choice import Choice
 from wia_compiler.backends.gpu.launch import BLOCK_SIZE, MIN_BLOCKS
+from wia_compiler.backends.gpu.schedule_attention import (
+    attention_as_written,
+    is_attention,
+    schedule_attention,
+)
 from wia_compiler.backends.gpu.schedule_contraction import schedule_contraction
 from wia_compiler.backends.gpu.schedule_elementwise import schedule_elementwise
 from wia_compiler.backends.gpu.schedule_points import schedule_points, split_phases
@@ -47,14 +52,15 @@ class SchedulePass:
         nests = nests_of(module)
         written = user_schedules(nests, context)
         for nest in nests:
-            _refuse_mixed(nest, context)
+            if not is_attention(nest):
+                _refuse_mixed(nest, context)
             subjects = tuple(filter(None, (context.id_of(nest),)))
             name, own = nest.sym_name.data, written.get(nest.sym_name.data)
             subject = ScheduledNest(nest, context.facts)
             if own is None or not own.directives:
                 chosen = choose(nest, self.architecture)
             else:
-                chosen = _as_written(subject, own, context)
+                chosen = _as_written(subject, own, context, self.architecture)
             numbers = {"threads": chosen.threads, **chosen.numbers}
             if chosen.directives is not None:
                 numbers[APPLIED] = "; ".join(map(str, chosen.directives))
@@ -69,10 +75,14 @@ class SchedulePass:
                 nest.attributes[MIN_BLOCKS] = IntegerAttr(chosen.min_blocks, i64)
 
 
-def _as_written(nest: ScheduledNest, schedule: Schedule, context: PassContext) -> Choice:
+def _as_written(
+    nest: ScheduledNest, schedule: Schedule, context: PassContext, architecture: Architecture
+) -> Choice:
     """As a user's schedule says; ``CompileError`` for a line that a GPU cannot follow."""
     refuse_directives(schedule, context, REFUSED)
     try:
+        if is_attention(nest.function):
+            return attention_as_written(nest, schedule.directives, architecture)
         return schedule_as_written(nest, schedule.directives)
     except IllegalRewrite as refusal:
         raise at_its_line(refusal, schedule) from None
@@ -81,6 +91,8 @@ def _as_written(nest: ScheduledNest, schedule: Schedule, context: PassContext) -
 def choose(nest: FuncOp, architecture: Architecture) -> Choice:
     """Schedule one nest by what it holds."""
     kinds = {leaf.kind.data for leaf in leaves_of(nest)}
+    if is_attention(nest):
+        return schedule_attention(nest, architecture)
     if holds_point_code(nest):
         return schedule_points(nest)
     if kinds & {"contract", "window"}:

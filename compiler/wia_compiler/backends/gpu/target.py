@@ -13,6 +13,7 @@ from wia_compiler.backends.gpu.architecture import (
     ARCHITECTURES,
     DEFAULT_ARCHITECTURE,
     MAX_REGISTERS_PER_THREAD,
+    STATIC_SHARED_BYTES,
     Architecture,
 )
 from wia_compiler.backends.gpu.execute import gpu_is_here, load_on_gpu
@@ -57,6 +58,7 @@ class GpuTarget:
             bytes_per_flop=self.architecture.bytes_per_flop,
             launch_cost_bytes=self.architecture.launch_cost_bytes,
             parallel_rows=self.architecture.sm_count,
+            shared_bytes=STATIC_SHARED_BYTES,
         )
 
     @property

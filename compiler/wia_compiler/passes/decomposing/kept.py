@@ -7,19 +7,36 @@ from collections.abc import Callable
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.passes.facts import TargetFacts
+from wia_compiler.passes.nests.attention_tiles import block_tiles
 
 
-def _has_elements(op: TensorOp, facts: TargetFacts) -> bool:
-    """Whether an ``attention`` walks elements, on a target that keeps tiles of them."""
+def _attention(op: TensorOp, facts: TargetFacts) -> str | None:
+    """Why an ``attention`` is no nest: it walks no elements, or its tiles have no place."""
+    if not facts.keeps_tiles and not facts.shared_bytes:
+        return ""
     specs = [op.result_spec, *(spec_of(value.type) for value in op.arguments)]
-    return facts.keeps_tiles and all(spec.num_elements for spec in specs)
+    if not all(spec.num_elements for spec in specs):
+        return ""
+    if facts.keeps_tiles:
+        return None
+    try:
+        block_tiles(op, facts)
+    except ValueError as reason:
+        return str(reason)
+    return None
 
 
-KEPT: dict[str, Callable[[TensorOp, TargetFacts], bool]] = {"attention": _has_elements}
-"""For each such op, which of its calls its nest can express on a target."""
+KEPT: dict[str, Callable[[TensorOp, TargetFacts], str | None]] = {"attention": _attention}
+"""For each such op, why a call of it is written out on a target; ``None`` where a nest holds it."""
 
 
 def is_kept_whole(op: TensorOp, facts: TargetFacts) -> bool:
     """Whether a composite op reaches the mid level as it is."""
-    can_express = KEPT.get(op.declaration.name)
-    return can_express is not None and can_express(op, facts)
+    refuse = KEPT.get(op.declaration.name)
+    return refuse is not None and refuse(op, facts) is None
+
+
+def why_written_out(op: TensorOp, facts: TargetFacts) -> str:
+    """What keeps a composite op from being one nest on a target that has such nests; else empty."""
+    refuse = KEPT.get(op.declaration.name)
+    return (refuse(op, facts) or "") if refuse is not None else ""

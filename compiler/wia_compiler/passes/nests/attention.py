@@ -25,6 +25,8 @@ from wia_compiler.passes.decomposing.kept import is_kept_whole
 from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.nests.attention_block import QueryBlock
 from wia_compiler.passes.nests.attention_heads import Heads
+from wia_compiler.passes.nests.attention_shared import SharedBlock
+from wia_compiler.passes.nests.attention_tiles import BlockTiles, block_tiles
 from wia_compiler.passes.nests.leaf_writer import LeafWriter
 from wia_compiler.passes.nests.plan import Group
 from wia_compiler.passes.nests.views import View
@@ -54,8 +56,14 @@ class AttentionNest:
         for argument, array in zip(block.args, self.arrays, strict=True):
             argument.name_hint = array.value.name_hint
         location = merge_locations([self.op])
-        tiles = {**TILES, **asked_tiles(self.schedules, name, TILES)}
-        self._write(block, tiles)
+        asked = asked_tiles(self.schedules, name, TILES)
+        if self.facts.keeps_tiles:
+            tiles = {**TILES, **asked}
+            self._write(block, tiles)
+        else:
+            shared = block_tiles(self.op, self.facts, asked)
+            tiles = {"query": shared.queries, "key": shared.keys}
+            self._write_shared(block, shared)
         last = func.ReturnOp()
         last.location = location
         block.add_op(last)
@@ -70,16 +78,10 @@ class AttentionNest:
     def _write(self, block: Block, tiles: Mapping[str, int]) -> None:
         """Loops over heads, then over blocks of queries: whole ones, and what is left."""
         writer = LeafWriter(block, merge_locations([self.op]))
-        names = [*self.op.given, "result"]
-        memory: dict[str, SSAValue] = dict(zip(names, block.args, strict=True))
-        shapes = {name: array.shape for name, array in zip(names, self.arrays, strict=True)}
-        heads = Heads(self.op, memory, shapes, self.facts, tiles["key"])
+        heads = self._heads(block, tiles["key"])
         rows = tiles["query"]
         if heads.causal:
-            positions = PositionsOp(max(heads.queries, heads.keys))
-            positions.memref.name_hint = "position"
-            writer.add(positions)
-            heads.memory["position"] = positions.memref
+            self._add_positions(writer, heads, max(heads.queries, heads.keys))
         with ExitStack() as loops:
             for axis, size in heads.loops():
                 loops.enter_context(writer.loop(axis, size))
@@ -89,6 +91,35 @@ class AttentionNest:
                     QueryBlock(heads, writer, rows, "i0").write()
             if whole < heads.queries:
                 QueryBlock(heads, writer, heads.queries - whole, str(whole)).write()
+
+    def _write_shared(self, block: Block, tiles: BlockTiles) -> None:
+        """Loops over heads and blocks of queries, all of one size: threads share its tiles."""
+        writer = LeafWriter(block, merge_locations([self.op]))
+        heads = self._heads(block, tiles.keys)
+        if heads.causal or heads.keys % tiles.keys:
+            last = _round_up(heads.queries, tiles.queries), _round_up(heads.keys, tiles.keys)
+            self._add_positions(writer, heads, max(last))
+        with ExitStack() as loops:
+            for axis, size in heads.loops():
+                loops.enter_context(writer.loop(axis, size))
+            loops.enter_context(writer.loop("i.0", heads.queries, tiles.queries))
+            SharedBlock(heads, writer, tiles, "i0").write()
+
+    def _heads(self, block: Block, key_rows: int) -> Heads:
+        names = [*self.op.given, "result"]
+        memory: dict[str, SSAValue] = dict(zip(names, block.args, strict=True))
+        shapes = {name: array.shape for name, array in zip(names, self.arrays, strict=True)}
+        return Heads(self.op, memory, shapes, self.facts, key_rows)
+
+    def _add_positions(self, writer: LeafWriter, heads: Heads, size: int) -> None:
+        positions = PositionsOp(size)
+        positions.memref.name_hint = "position"
+        writer.add(positions)
+        heads.memory["position"] = positions.memref
+
+
+def _round_up(count: int, step: int) -> int:
+    return -(-count // step) * step
 
 
 def plan_attention(

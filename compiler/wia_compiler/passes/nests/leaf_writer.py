@@ -25,10 +25,11 @@ Compute = Callable[..., SSAValue]
 
 @dataclass(frozen=True)
 class Tile:
-    """A register buffer, and where a leaf reads or writes it."""
+    """A buffer, and where a leaf reads or writes it; ``padded``: it reads as 0 outside."""
 
     memory: SSAValue
     place: Place
+    padded: bool = False
 
 
 class LeafWriter:
@@ -59,9 +60,11 @@ class LeafWriter:
             self.block = outer
             del self.loops[name]
 
-    def buffer(self, name: str, shape: Sequence[int], dtype: DType) -> SSAValue:
-        """A register buffer."""
-        type = MemRefType(scalar_type(dtype), list(shape), memory_space=StringAttr("register"))
+    def buffer(
+        self, name: str, shape: Sequence[int], dtype: DType, scope: str = "register"
+    ) -> SSAValue:
+        """A buffer of the nest, in registers unless another scope is named."""
+        type = MemRefType(scalar_type(dtype), list(shape), memory_space=StringAttr(scope))
         op = memref.AllocOp([], [], type)
         op.memref.name_hint = name
         self.add(op)
@@ -76,8 +79,12 @@ class LeafWriter:
         compute: Compute,
         *,
         reduce: Sequence[str] = (),
+        bounds: Sequence[tuple[str, int]] = (),
     ) -> ComputeOp:
-        """Append a leaf over ``axes``; ``compute`` makes the element from what it reads."""
+        """Append a leaf over ``axes``; ``compute`` makes the element from what it reads.
+
+        Points with ``0 <= sum < limit`` for each of ``bounds`` take part.
+        """
         ivs = {name: number for number, name in enumerate(self.loops)}
         dims = {name: number for number, name in enumerate(axes)}
         names: dict[str, AffineExpr] = {
@@ -103,6 +110,9 @@ class LeafWriter:
             inputs=operands,
             outputs=[write.memory],
             maps=maps,
+            bounds=AffineMap(*rank, tuple(_expression(each, names) for each, _ in bounds)),
+            limits=[limit for _, limit in bounds],
+            padded=[tile.padded for tile in reads],
             body=region,
         )
         self.add(made)

@@ -1,0 +1,94 @@
+"""How large the tiles of an attention are where the threads of a block share them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from wia_compiler.base.dtypes import DTYPES, DType
+from wia_compiler.dialects.types import spec_of
+from wia_compiler.dialects.wia.ops import TensorOp
+from wia_compiler.passes.facts import TargetFacts
+
+STEP: Final = 16
+"""Rows and columns of tiles are multiples of it: those of the fragments of ``mma.m16n8k16``."""
+PADDING: Final = 4
+"""Elements of 4 bytes between rows that threads read across: 8 rows then lie in 32 banks."""
+LARGEST_WIDTH: Final = 256
+"""A row of sums that a warp keeps in registers: 16 of them take 128 a thread."""
+_PRODUCTS: Final = ((128, 64), (64, 64), (64, 32), (32, 32), (16, 16))
+"""Queries and keys of a block on tensor cores, the best first: 128 × 64 is FlashAttention-2's tile
+for heads of 128 on sm_80; larger ones of sm_90 are those of its own instructions."""
+_SUMS: Final = ((64, 64), (64, 32), (32, 32), (32, 16), (16, 16))
+"""The same without: 256 threads of 4 × 4 scores, fewer where heads are wide."""
+
+
+@dataclass(frozen=True)
+class BlockTiles:
+    """Tiles of one block: ``queries`` × ``width``, ``keys`` × ``width``, ``keys`` × ``values``.
+
+    ``dtype`` is that of their elements; ``has_products``: tiles of it are multiplied by
+    instructions of their own.
+    """
+
+    queries: int
+    keys: int
+    width: int
+    values: int
+    dtype: DType
+    has_products: bool
+
+    @property
+    def padding(self) -> int:
+        """Elements that a row in shared memory has beside its own."""
+        return 0 if self.has_products else PADDING
+
+    @property
+    def shared_bytes(self) -> int:
+        """What they take of a block's shared memory."""
+        elements = (self.queries + self.keys) * (self.width + self.padding)
+        elements += self.keys * self.values
+        if not self.has_products:
+            elements += self.queries * (self.keys + self.padding)
+        elif self.width != self.values:
+            elements += self.queries * self.values
+        return elements * self.dtype.size_bytes
+
+
+def block_tiles(
+    op: TensorOp, facts: TargetFacts, asked: Mapping[str, int] | None = None
+) -> BlockTiles:
+    """The tiles of an ``attention``: the largest of the table that fit, or those ``asked`` for.
+
+    ``ValueError`` says why there are none.
+    """
+    queries, width = spec_of(op.arguments[0].type).shape[-2:]
+    keys, values = spec_of(op.arguments[2].type).shape[-2:]
+    dtype = spec_of(op.arguments[0].type).dtype
+    wide = DTYPES[dtype.accumulator]
+    if wide.name != "f32":
+        raise ValueError(f"{dtype} has few units and takes twice the registers: its steps are run")
+    if max(width, values) > LARGEST_WIDTH:
+        raise ValueError(
+            f"a head is {max(width, values)} wide, registers hold sums of {LARGEST_WIDTH} a row"
+        )
+    has_products = dtype.name in facts.tile_products
+    sides = (_round_up(width), _round_up(values), dtype if has_products else wide, has_products)
+    if asked:
+        default = _PRODUCTS[0] if has_products else _SUMS[0]
+        return BlockTiles(asked.get("query", default[0]), asked.get("key", default[1]), *sides)
+    seen: list[int] = []
+    for rows, columns in _PRODUCTS if has_products else _SUMS:
+        tiles = BlockTiles(min(rows, _round_up(queries)), min(columns, _round_up(keys)), *sides)
+        if tiles.shared_bytes <= facts.shared_bytes:
+            return tiles
+        seen.append(tiles.shared_bytes)
+    raise ValueError(
+        f"its tiles take at least {min(seen)} bytes of shared memory, a block has "
+        f"{facts.shared_bytes}"
+    )
+
+
+def _round_up(size: int) -> int:
+    return -(-size // STEP) * STEP
