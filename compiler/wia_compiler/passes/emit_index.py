@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, scf
@@ -23,6 +24,7 @@ from wia_compiler.dialects.shared_attributes import INDEX as INDEX
 from wia_compiler.dialects.shared_attributes import index_number
 from wia_compiler.passes.affine import Range, linear_form
 
+OpT = TypeVar("OpT", bound=Operation)
 _WRAPS = arith.IntegerOverflowAttr("none")
 
 
@@ -52,9 +54,18 @@ class IndexEmitter:
 
     def emit(self, op: Operation) -> SSAValue:
         """Insert an op with the emitter's location and give its only result."""
+        return self.put(op).results[0]
+
+    def put(self, op: OpT) -> OpT:
+        """Insert an op with the emitter's location."""
         op.location = self.location
-        self.builder.insert(op)
-        return op.results[0]
+        return self.builder.insert(op)
+
+    def close(self, block: Block, *values: SSAValue) -> None:
+        """End a block with ``scf.yield`` of the values."""
+        made = scf.YieldOp(*values)
+        made.location = self.location
+        block.add_op(made)
 
     def constant(self, value: int) -> SSAValue:
         """``arith.constant value : index``."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from xdsl.builder import Builder
 from xdsl.dialects import arith, scf
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
 from wia_compiler.dialects.loop_hints import axis_hints, hand_on
@@ -109,13 +109,12 @@ class _Walk:
         ]
         taken, skipped = Block(), Block()
         results = self._enter(emitter.nested(taken), level + 1, points, held)
-        taken.add_op(_located(scf.YieldOp(*results), emitter))
-        skipped.add_op(_located(scf.YieldOp(*held), emitter))
+        emitter.close(taken, *results)
+        emitter.close(skipped, *held)
         otherwise = Region(skipped) if results else None
         types = [value.type for value in results]
         branch = scf.IfOp(emitter.both(tests), types, Region(taken), otherwise)
-        branch.location = emitter.location
-        return list(emitter.builder.insert(branch).results)
+        return list(emitter.put(branch).results)
 
     def _enter(
         self, emitter: IndexEmitter, level: int, points: list[SSAValue], held: list[SSAValue]
@@ -168,11 +167,10 @@ class _Walk:
             argument.name_hint = self.context.leaf.outputs[output].name_hint
         at = _with(points, axis, body.args[0])
         results = self._guarded(emitter.nested(body), level, at, list(body.args[1:]))
-        body.add_op(_located(scf.YieldOp(*results), emitter))
+        emitter.close(body, *results)
         loop = scf.ForOp(start, end, step, held, Region(body))
-        loop.location = emitter.location
         hand_on(self.context.leaf, self.context.leaf.axis_names[axis], loop)
-        return list(emitter.builder.insert(loop).results)
+        return list(emitter.put(loop).results)
 
     def _end(self, emitter: IndexEmitter, axis: int, points: list[SSAValue]) -> SSAValue:
         """Where an axis ends: at its extent, or where a bound that grows with it is reached."""
@@ -209,8 +207,3 @@ class _Walk:
 
 def _with(points: list[SSAValue], axis: int, value: SSAValue) -> list[SSAValue]:
     return [*points[:axis], value, *points[axis + 1 :]]
-
-
-def _located(op: Operation, emitter: IndexEmitter) -> Operation:
-    op.location = emitter.location
-    return op

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from xdsl.dialects import arith, scf
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr
 
 from wia_compiler.backends.cpu.lane_plan import LanePlan
@@ -177,12 +177,12 @@ class LaneWalk:
         inside = emitter.nested(taken)
         at = _with(points, self.plan.axis, first)
         results = on_lanes(Place(inside, at, room), held)
-        taken.add_op(_located(scf.YieldOp(*results), emitter))
-        skipped.add_op(_located(scf.YieldOp(*held), emitter))
+        emitter.close(taken, *results)
+        emitter.close(skipped, *held)
         otherwise = Region(skipped) if results else None
         types = [value.type for value in results]
         branch = scf.IfOp(some, types, Region(taken), otherwise)
-        emitter.builder.insert(_located(branch, emitter))
+        emitter.put(branch)
         return list(branch.results)
 
     def _loop(
@@ -205,18 +205,13 @@ class LaneWalk:
             argument.name_hint = value.name_hint
         at = _with(points, axis, body.args[0])
         results = inside(emitter.nested(body), at, list(body.args[1:]))
-        body.add_op(_located(scf.YieldOp(*results), emitter))
+        emitter.close(body, *results)
         first = emitter.constant(0) if start is None else start
         loop = scf.ForOp(first, end, emitter.constant(step), held, Region(body))
         hand_on(leaf, name, loop)
-        emitter.builder.insert(_located(loop, emitter))
+        emitter.put(loop)
         return list(loop.results)
 
 
 def _with(points: Points, axis: int, value: SSAValue) -> Points:
     return [*points[:axis], value, *points[axis + 1 :]]
-
-
-def _located(op: Operation, emitter: IndexEmitter) -> Operation:
-    op.location = emitter.location
-    return op

@@ -205,7 +205,7 @@ class TileAccess:
             store = vector.StoreOp(value, array, indices)
         else:
             store = vector.MaskedStoreOp.build(operands=[array, indices, mask, value])
-        emitter.builder.insert(located(store, emitter))
+        emitter.put(store)
 
 
 def splat(number: float | int, type_: VectorType[Attribute]) -> arith.ConstantOp:
@@ -217,9 +217,3 @@ def splat(number: float | int, type_: VectorType[Attribute]) -> arith.ConstantOp
 def _create_mask(count: SSAValue, shape: VectorType[Attribute]) -> Operation:
     """Lanes below ``count`` are on; all or none where it is out of range."""
     return vector.CreateMaskOp.build(operands=[[count]], result_types=[shape])
-
-
-def located(op: Operation, emitter: IndexEmitter) -> Operation:
-    """The op with the emitter's location."""
-    op.location = emitter.location
-    return op

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import MemRefType, VectorType, i1, i8, i16, i32
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from wia_compiler.backends.cpu.vector_access import TileAccess, located
+from wia_compiler.backends.cpu.vector_access import TileAccess
 from wia_compiler.backends.cpu.vector_plan import Condition, VectorPlan, ended_axis, is_register
 from wia_compiler.passes.affine import atoms, linear_form
 from wia_compiler.passes.emit_index import IndexEmitter
@@ -169,9 +169,9 @@ class _Product:
         body.args[0].name_hint = self.leaf.axis_names[fold]
         inner = emitter.nested(body)
         results = self._group(inner, body.args[0], list(body.args[1:]), self._four)
-        body.add_op(located(scf.YieldOp(*results), emitter))
+        emitter.close(body, *results)
         loop = scf.ForOp(zero, groups, one, held, Region(body))
-        emitter.builder.insert(located(loop, emitter))
+        emitter.put(loop)
         held = [*loop.results]
         if known is None or known % NEIGHBOURS:
             held = self._rest(emitter, groups, end, held)
@@ -211,11 +211,11 @@ class _Product:
             return place.emit(vector.MaskedLoadOp(array, list(indices), mask, nothing, four))
 
         results = self._group(inner, groups, held, masked)
-        taken.add_op(located(scf.YieldOp(*results), emitter))
-        skipped.add_op(located(scf.YieldOp(*held), emitter))
+        emitter.close(taken, *results)
+        emitter.close(skipped, *held)
         types = [value.type for value in held]
         branch = scf.IfOp(some, types, Region(taken), Region(skipped))
-        emitter.builder.insert(located(branch, emitter))
+        emitter.put(branch)
         return list(branch.results)
 
     def _four(

@@ -19,7 +19,6 @@ from xdsl.dialects.builtin import IntegerAttr, MemRefType, VectorType, i1, i8, i
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
-from wia_compiler.backends.cpu.vector_access import located
 from wia_compiler.backends.cpu.vector_plan import Condition, is_register
 from wia_compiler.dialects.arith_lanes import ExtendUnsignedLanesOp
 from wia_compiler.dialects.tile import YieldOp
@@ -144,10 +143,10 @@ class _Copy:
         body.args[0].name_hint = self.leaf.axis_names[axis]
         inside = [*points[:axis], body.args[0], *points[axis + 1 :]]
         self._loops(emitter.nested(body), rest, inside)
-        body.add_op(located(scf.YieldOp(), emitter))
+        emitter.close(body)
         start, end, stride = (emitter.constant(each) for each in (0, size, step))
         loop = scf.ForOp(start, end, stride, [], Region(body))
-        emitter.builder.insert(located(loop, emitter))
+        emitter.put(loop)
 
     def _rows(self, emitter: IndexEmitter, points: list[SSAValue]) -> None:
         """Four rows: each number to its byte of 32 bits."""
@@ -213,4 +212,4 @@ class _Copy:
         results = self.leaf.output_maps[0].results
         indices = [emitter.affine(each, points, ivs) for each in results]
         target = self.plan.context.array(self.leaf.outputs[0])
-        emitter.builder.insert(located(vector.StoreOp(value, target, indices), emitter))
+        emitter.put(vector.StoreOp(value, target, indices))

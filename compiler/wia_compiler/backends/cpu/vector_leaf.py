@@ -12,33 +12,27 @@ from collections.abc import Sequence
 from xdsl.builder import Builder
 from xdsl.dialects import scf
 from xdsl.ir import Block, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineMap
+from xdsl.ir.affine import AffineMap
 
-from wia_compiler.backends.cpu.vector_access import Points, TileAccess, located
+from wia_compiler.backends.cpu.vector_access import Points, TileAccess
 from wia_compiler.backends.cpu.vector_body import emit_vector_body
 from wia_compiler.backends.cpu.vector_plan import Condition, VectorPlan, is_register
+from wia_compiler.backends.cpu.vector_versions import write_versions
 from wia_compiler.dialects.loop_hints import hand_on
 from wia_compiler.dialects.tile import ComputeOp
-from wia_compiler.passes.affine import linear_form
 from wia_compiler.passes.emit_index import INDEX, IndexEmitter
 
 
 def lower_leaf_to_vectors(plan: VectorPlan, builder: Builder) -> None:
     """Write the leaf's vector code at the builder's place."""
     emitter = IndexEmitter(builder, plan.leaf.location)
-    outside = _tested(plan)
-    if not outside:
-        _Version(plan, masked=False).write(emitter)
-        return
-    full = _holds_everywhere(plan, emitter, outside)
-    blocks: list[Block] = []
-    for masked in (False, True):
-        block = Block()
-        _Version(plan, masked=masked).write(emitter.nested(block))
-        block.add_op(located(scf.YieldOp(), emitter))
-        blocks.append(block)
-    branch = scf.IfOp(full, [], Region(blocks[0]), Region(blocks[1]))
-    builder.insert(located(branch, emitter))
+    write_versions(
+        plan.leaf,
+        plan.context.ivs,
+        emitter,
+        _tested(plan),
+        lambda inside, masked: _Version(plan, masked=masked).write(inside),
+    )
 
 
 def _tested(plan: VectorPlan) -> list[Condition]:
@@ -65,25 +59,6 @@ def _tested(plan: VectorPlan) -> list[Condition]:
 
 def _maps(leaf: ComputeOp) -> list[AffineMap]:
     return [*leaf.input_maps, *leaf.output_maps]
-
-
-def _holds_everywhere(
-    plan: VectorPlan, emitter: IndexEmitter, conditions: Sequence[Condition]
-) -> SSAValue:
-    """Whether all conditions hold at every point: each at the corners where it is extreme."""
-    tests: list[SSAValue] = []
-    for condition in conditions:
-        form = linear_form(condition.expression)
-        for highest in (False, True):
-            corner = [
-                emitter.constant(
-                    size - 1 if (form.terms.get(AffineDimExpr(axis), 0) > 0) == highest else 0
-                )
-                for axis, size in enumerate(plan.leaf.sizes)
-            ]
-            value = emitter.affine(condition.expression, corner, plan.context.ivs)
-            tests.append(emitter.below(value, condition.limit))
-    return emitter.both(list(dict.fromkeys(tests)))
 
 
 class _Version:
@@ -158,10 +133,10 @@ class _Version:
         results = self._fold(
             inner, depth + 1, {**folded, axis: body.args[0]}, tiles, list(body.args[1:])
         )
-        body.add_op(located(scf.YieldOp(*results), emitter))
+        emitter.close(body, *results)
         loop = scf.ForOp(zero, size, one, held, Region(body))
         hand_on(self.leaf, self.leaf.axis_names[axis], loop)
-        emitter.builder.insert(located(loop, emitter))
+        emitter.put(loop)
         return list(loop.results)
 
     def _end(self, emitter: IndexEmitter, axis: int) -> SSAValue:
@@ -212,11 +187,11 @@ class _Version:
         body = Block(arg_types=[INDEX])
         body.args[0].name_hint = self.leaf.axis_names[axis]
         self._map(emitter.nested(body), {**at, axis: body.args[0]}, rest)
-        body.add_op(located(scf.YieldOp(), emitter))
+        emitter.close(body)
         start, end, step = (emitter.constant(each) for each in (0, size, 1))
         loop = scf.ForOp(start, end, step, [], Region(body))
         hand_on(self.leaf, self.leaf.axis_names[axis], loop)
-        emitter.builder.insert(located(loop, emitter))
+        emitter.put(loop)
 
     def _guarded(self, emitter: IndexEmitter, at: dict[int, SSAValue]) -> None:
         """A row of a map, inside a test of the bounds that do not depend on the lane.
@@ -230,9 +205,9 @@ class _Version:
             return
         block = Block()
         self._write_row(emitter.nested(block), at)
-        block.add_op(located(scf.YieldOp(), emitter))
+        emitter.close(block)
         branch = scf.IfOp(emitter.both(tests), [], Region(block))
-        emitter.builder.insert(located(branch, emitter))
+        emitter.put(branch)
 
     def _write_row(self, emitter: IndexEmitter, at: dict[int, SSAValue]) -> None:
         """All vectors of one row of a map."""

@@ -36,6 +36,7 @@ from wia_compiler.backends.cpu.slide_lanes import (
 from wia_compiler.backends.cpu.slide_plan import SlidePlan
 from wia_compiler.backends.cpu.vector_body import emit_vector_body
 from wia_compiler.backends.cpu.vector_plan import Condition
+from wia_compiler.backends.cpu.vector_versions import write_versions
 from wia_compiler.dialects.arith_lanes import SelectLanesOp
 from wia_compiler.passes.affine import LinearForm, linear_form, range_of
 from wia_compiler.passes.emit_index import INDEX, IndexEmitter
@@ -53,18 +54,14 @@ def lower_slide(plan: SlidePlan, builder: Builder) -> None:
     emitter = IndexEmitter(builder, plan.leaf.location)
     operands = [*plan.leaf.inputs, *plan.leaf.outputs]
     views = [flat_view(emitter, plan.context.array(value)) for value in operands]
-    varying = [each for each in plan.tests.every if _varies(plan, each)]
-    if not varying:
-        _Version(plan, views, masked=False).write(emitter)
-        return
-    whole = _holds_everywhere(plan, emitter, varying)
-    branches: list[Region] = []
-    for masked in (False, True):
-        block = Block()
-        _Version(plan, views, masked=masked).write(emitter.nested(block))
-        block.add_op(_located(scf.YieldOp(), emitter))
-        branches.append(Region(block))
-    emitter.builder.insert(_located(scf.IfOp(whole, [], branches[0], branches[1]), emitter))
+    tested = [each for each in plan.tests.every if _varies(plan, each)]
+    write_versions(
+        plan.leaf,
+        plan.context.ivs,
+        emitter,
+        tested,
+        lambda inside, masked: _Version(plan, views, masked=masked).write(inside),
+    )
 
 
 def _varies(plan: SlidePlan, condition: Condition) -> bool:
@@ -72,19 +69,6 @@ def _varies(plan: SlidePlan, condition: Condition) -> bool:
     terms = linear_form(condition.expression).terms
     own = {AffineDimExpr(axis) for axis in plan.loops}
     return any(isinstance(atom, AffineSymExpr) or atom in own for atom in terms)
-
-
-def _holds_everywhere(
-    plan: SlidePlan, emitter: IndexEmitter, conditions: Sequence[Condition]
-) -> SSAValue:
-    """Whether conditions hold at every point: they grow along all axes, so at the two ends."""
-    tests: list[SSAValue] = []
-    for condition in conditions:
-        for last in (False, True):
-            corner = [emitter.constant(size - 1 if last else 0) for size in plan.leaf.sizes]
-            value = emitter.affine(condition.expression, corner, plan.context.ivs)
-            tests.append(emitter.below(value, condition.limit))
-    return emitter.both(list(dict.fromkeys(tests)))
 
 
 @dataclass(frozen=True)
@@ -143,9 +127,9 @@ class _Version:
         body.args[0].name_hint = self.plan.leaf.axis_names[axis]
         inner = {**at, axis: body.args[0]}
         results = self._loop(emitter.nested(body), rest, inner, sums, list(body.args[1:]))
-        body.add_op(_located(scf.YieldOp(*results), emitter))
+        emitter.close(body, *results)
         loop = scf.ForOp(start, end, step, held, Region(body))
-        emitter.builder.insert(_located(loop, emitter))
+        emitter.put(loop)
         return list(loop.results)
 
     def _taps(
@@ -384,7 +368,7 @@ class _Version:
         if count < self.plan.lanes:
             mask = mask_of(emitter, 0, count, self.plan.lanes)
             store = vector.MaskedStoreOp.build(operands=[self.views[operand], [place], mask, value])
-        emitter.builder.insert(_located(store, emitter))
+        emitter.put(store)
 
     def _count(self, chunk: int) -> int:
         """Lanes of a chunk that lie before the end of the axis."""
@@ -399,8 +383,3 @@ class _Version:
         point = _Point(emitter, numbers, {})
         form = self.plan.places[len(self.plan.leaf.inputs) + output]
         return place_of(emitter, *self._value(point, form))
-
-
-def _located(op: Operation, emitter: IndexEmitter) -> Operation:
-    op.location = emitter.location
-    return op

@@ -15,13 +15,14 @@ from xdsl.builder import Builder
 from xdsl.dialects import arith, memref, scf, vector
 from xdsl.dialects.builtin import MemRefType, VectorType, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr
+from xdsl.ir.affine import AffineExpr
 
 from wia_compiler.backends.cpu.flat import emit_form, flat_view
 from wia_compiler.backends.cpu.turn_plan import TurnAxis, TurnPlan, condition_step
 from wia_compiler.backends.cpu.turn_square import shuffle, turn_square
 from wia_compiler.backends.cpu.vector_body import emit_vector_body
 from wia_compiler.backends.cpu.vector_plan import Condition
+from wia_compiler.backends.cpu.vector_versions import write_versions
 from wia_compiler.dialects.shared_attributes import vector_type
 from wia_compiler.passes.affine import LinearForm, linear_form
 from wia_compiler.passes.emit_index import INDEX, IndexEmitter
@@ -41,40 +42,17 @@ def lower_turn(plan: TurnPlan, builder: Builder) -> None:
     emitter = IndexEmitter(builder, plan.leaf.location)
     views = [flat_view(emitter, plan.context.array(value)) for value in _operands(plan)]
     tested = plan.tests.every
-    if not tested:
-        _Version(plan, views, masked=False).write(emitter)
-        return
-    whole = _holds_everywhere(plan, emitter, tested)
-    branches: list[Region] = []
-    for masked in (False, True):
-        block = Block()
-        _Version(plan, views, masked=masked).write(emitter.nested(block))
-        block.add_op(_located(scf.YieldOp(), emitter))
-        branches.append(Region(block))
-    emitter.builder.insert(_located(scf.IfOp(whole, [], branches[0], branches[1]), emitter))
+    write_versions(
+        plan.leaf,
+        plan.context.ivs,
+        emitter,
+        tested,
+        lambda inside, masked: _Version(plan, views, masked=masked).write(inside),
+    )
 
 
 def _operands(plan: TurnPlan) -> list[SSAValue]:
     return [*plan.leaf.inputs, *plan.leaf.outputs]
-
-
-def _holds_everywhere(
-    plan: TurnPlan, emitter: IndexEmitter, conditions: Sequence[Condition]
-) -> SSAValue:
-    """Whether all conditions hold at every point: each at the corners where it is extreme."""
-    tests: list[SSAValue] = []
-    for condition in conditions:
-        form = linear_form(condition.expression)
-        for highest in (False, True):
-            corner = [
-                emitter.constant(
-                    size - 1 if (form.terms.get(AffineDimExpr(axis), 0) > 0) == highest else 0
-                )
-                for axis, size in enumerate(plan.leaf.sizes)
-            ]
-            value = emitter.affine(condition.expression, corner, plan.context.ivs)
-            tests.append(emitter.below(value, condition.limit))
-    return emitter.both(list(dict.fromkeys(tests)))
 
 
 class _Version:
@@ -116,9 +94,9 @@ class _Version:
             body = Block(arg_types=[INDEX])
             body.args[0].name_hint = self.plan.leaf.axis_names[axis.dims[-1]]
             write(emitter.nested(body), {axis.dims[-1]: body.args[0]}, step)
-            body.add_op(_located(scf.YieldOp(), emitter))
+            emitter.close(body)
             start, end, by = (emitter.constant(each) for each in (0, whole * step, step))
-            emitter.builder.insert(_located(scf.ForOp(start, end, by, [], Region(body)), emitter))
+            emitter.put(scf.ForOp(start, end, by, [], Region(body)))
         else:
             for number in range(whole):
                 write(emitter, {axis.dims[-1]: emitter.constant(number * step)}, step)
@@ -243,7 +221,7 @@ class _Version:
             store = vector.StoreOp(value, view, [place])
         else:
             store = vector.MaskedStoreOp.build(operands=[view, [place], mask, value])
-        emitter.builder.insert(_located(store, emitter))
+        emitter.put(store)
 
     def _mask(
         self,
@@ -296,8 +274,3 @@ class _Version:
 
 def _create_mask(count: SSAValue, shape: VectorType[Attribute]) -> Operation:
     return vector.CreateMaskOp.build(operands=[[count]], result_types=[shape])
-
-
-def _located(op: Operation, emitter: IndexEmitter) -> Operation:
-    op.location = emitter.location
-    return op
