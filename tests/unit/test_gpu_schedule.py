@@ -81,9 +81,33 @@ def test_who_folds_a_row(shape, axis, reason, threads):
     assert decision.numbers["threads"] == threads
 
 
-def test_a_value_is_folded_by_one_block():
-    _, (decision,) = schedule("reduce_sum(A)", zeros(1 << 20))
+def test_a_value_is_folded_by_all_blocks():
+    """In parts for two blocks an SM; a second launch folds what these have."""
+    _, (parts, results) = schedule("reduce_sum(A)", zeros(1 << 22))
+    assert (parts.numbers["parts"], parts.numbers["threads"]) == (264, 1024)
+    assert parts.numbers["schedule"] == "parallel i 15904"
+    assert (results.numbers["rows"], results.numbers["row"]) == (1, 264)
+
+
+def test_a_short_row_is_not_worth_a_second_launch():
+    _, (decision,) = schedule("reduce_sum(A)", zeros(10_000))
     assert (decision.numbers["rows"], decision.numbers["threads"]) == (1, 1024)
+
+
+@pytest.mark.parametrize(
+    "expression,shape,launches",
+    [
+        ("reduce_max(A, axis=1)", (3, 1 << 20), 2),
+        ("reduce_all(A > 0)", (1 << 20,), 2),
+        ("reduce_any(A > 0)", (1 << 20,), 2),
+        ("argmax(A)", (1 << 20,), 4),
+        ("softmax(A, axis=1)", (2, 1 << 20), 5),
+        ("reduce_sum(A, axis=1)", (400, 1 << 14), 1),  # rows enough for all SMs
+    ],
+)
+def test_each_fold_of_few_long_rows_is_two_launches(expression, shape, launches):
+    _, decisions = schedule(expression, zeros(*shape))
+    assert len(decisions) == launches
 
 
 @pytest.mark.parametrize("length,kept", [(512, 1), (60_000, 1), (70_000, 0)])

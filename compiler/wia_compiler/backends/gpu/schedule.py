@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, TypeVar
 
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.dialects.func import FuncOp
@@ -11,6 +12,7 @@ from xdsl.dialects.func import FuncOp
 from wia_compiler.backends.gpu.architecture import Architecture
 from wia_compiler.backends.gpu.choice import Choice
 from wia_compiler.backends.gpu.launch import BLOCK_SIZE, MIN_BLOCKS
+from wia_compiler.backends.gpu.phases import cut_folds
 from wia_compiler.backends.gpu.schedule_attention import (
     attention_as_written,
     is_attention,
@@ -18,12 +20,14 @@ from wia_compiler.backends.gpu.schedule_attention import (
 )
 from wia_compiler.backends.gpu.schedule_contraction import schedule_contraction
 from wia_compiler.backends.gpu.schedule_elementwise import schedule_elementwise
+from wia_compiler.backends.gpu.schedule_grid import Parts, grid_parts
 from wia_compiler.backends.gpu.schedule_points import schedule_points, split_phases
 from wia_compiler.backends.gpu.schedule_rows import schedule_rows
 from wia_compiler.backends.gpu.schedule_user import REFUSED, schedule_as_written
+from wia_compiler.backends.gpu.schedule_user_rows import parts_as_written
 from wia_compiler.base.errors import Diagnostic, TargetError
 from wia_compiler.base.record import Decision, Level
-from wia_compiler.base.schedule import APPLIED, Schedule
+from wia_compiler.base.schedule import APPLIED, Schedule, directive
 from wia_compiler.dialects.location import spans_of
 from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.framework import PassContext
@@ -31,6 +35,8 @@ from wia_compiler.passes.schedule import nests_of, refuse_directives, user_sched
 from wia_compiler.passes.scheduling.apply import at_its_line
 from wia_compiler.passes.scheduling.nest import ScheduledNest
 from wia_compiler.passes.tile_rewrites import IllegalRewrite, leaves_of
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -47,43 +53,82 @@ class SchedulePass:
     level: ClassVar[Level] = "mid"
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
-        """Rewrite each ``wia.nest`` function in place."""
+        """Rewrite each ``wia.nest`` function in place; some become several, launched in turn."""
         split_phases(module)
         nests = nests_of(module)
         written = user_schedules(nests, context)
         for nest in nests:
-            if not is_attention(nest):
-                _refuse_mixed(nest, context)
+            own = written.get(nest.sym_name.data)
+            own = own if own is not None and own.directives else None
             subjects = tuple(filter(None, (context.id_of(nest),)))
-            name, own = nest.sym_name.data, written.get(nest.sym_name.data)
+            if is_attention(nest):
+                _note(nest, self._attention(nest, own, context), subjects, context)
+                continue
+            _refuse_mixed(nest, context)
+            if own is None:
+                parts = grid_parts(nest, self.architecture)
+            else:
+                refuse_directives(own, context, REFUSED)
+                parts = _illegal_at_its_line(own, lambda s=own, n=nest: parts_as_written(n, s))
+            if parts is not None:
+                phases = cut_folds(nest, parts.axis, parts.size)
+                for phase, chosen in zip(phases, self._phases(phases, parts), strict=True):
+                    _note(phase, chosen, subjects, context)
+                continue
             subject = ScheduledNest(nest, context.facts)
-            if own is None or not own.directives:
+            if own is None:
                 chosen = choose(nest, self.architecture)
             else:
-                chosen = _as_written(subject, own, context, self.architecture)
-            numbers = {"threads": chosen.threads, **chosen.numbers}
-            if chosen.directives is not None:
-                numbers[APPLIED] = "; ".join(map(str, chosen.directives))
-            context.decisions.append(
-                Decision("schedule", name, True, chosen.reason, numbers, subjects)
-            )
+                lines = own.directives
+                chosen = _illegal_at_its_line(
+                    own, lambda s=subject, d=lines: schedule_as_written(s, d)
+                )
+            _note(nest, chosen, subjects, context)
             context.decisions += [
-                Decision("warning", name, True, each, {}, subjects) for each in subject.warnings
+                Decision("warning", subject.name, True, each, {}, subjects)
+                for each in subject.warnings
             ]
-            nest.attributes[BLOCK_SIZE] = IntegerAttr(chosen.threads, i64)
-            if chosen.min_blocks is not None:
-                nest.attributes[MIN_BLOCKS] = IntegerAttr(chosen.min_blocks, i64)
+
+    def _attention(self, nest: FuncOp, own: Schedule | None, context: PassContext) -> Choice:
+        """A nest that comes in tiles, which are the user's where there is a schedule."""
+        if own is None:
+            return schedule_attention(nest, self.architecture)
+        refuse_directives(own, context, REFUSED)
+        subject, lines = ScheduledNest(nest, context.facts), own.directives
+        return _illegal_at_its_line(
+            own, lambda: attention_as_written(subject, lines, self.architecture)
+        )
+
+    def _phases(self, phases: Sequence[FuncOp], parts: Parts) -> list[Choice]:
+        """What each phase of a cut nest runs as; the first one tells why it was cut."""
+        made = [replace(choose(each, self.architecture), directives=None) for each in phases]
+        first = made[0]
+        reason = (
+            f"{parts.count} parts of {parts.size} points of {parts.axis} for all SMs, folded by "
+            f"a launch of their own; {first.reason}"
+        )
+        numbers = {**first.numbers, **parts.numbers}
+        line = directive("parallel", {parts.axis: parts.size})
+        made[0] = replace(first, reason=reason, numbers=numbers, directives=(line,))
+        return made
 
 
-def _as_written(
-    nest: ScheduledNest, schedule: Schedule, context: PassContext, architecture: Architecture
-) -> Choice:
-    """As a user's schedule says; ``CompileError`` for a line that a GPU cannot follow."""
-    refuse_directives(schedule, context, REFUSED)
+def _note(nest: FuncOp, chosen: Choice, subjects: tuple[str, ...], context: PassContext) -> None:
+    """Keep what was chosen for a nest: its launch, and the decision that tells of it."""
+    numbers = {"threads": chosen.threads, **chosen.numbers}
+    if chosen.directives is not None:
+        numbers[APPLIED] = "; ".join(map(str, chosen.directives))
+    name = nest.sym_name.data
+    context.decisions.append(Decision("schedule", name, True, chosen.reason, numbers, subjects))
+    nest.attributes[BLOCK_SIZE] = IntegerAttr(chosen.threads, i64)
+    if chosen.min_blocks is not None:
+        nest.attributes[MIN_BLOCKS] = IntegerAttr(chosen.min_blocks, i64)
+
+
+def _illegal_at_its_line(schedule: Schedule, apply: Callable[[], Made]) -> Made:
+    """What applying a user's schedule gives; ``CompileError`` for a line that is illegal."""
     try:
-        if is_attention(nest.function):
-            return attention_as_written(nest, schedule.directives, architecture)
-        return schedule_as_written(nest, schedule.directives)
+        return apply()
     except IllegalRewrite as refusal:
         raise at_its_line(refusal, schedule) from None
 
@@ -91,8 +136,6 @@ def _as_written(
 def choose(nest: FuncOp, architecture: Architecture) -> Choice:
     """Schedule one nest by what it holds."""
     kinds = {leaf.kind.data for leaf in leaves_of(nest)}
-    if is_attention(nest):
-        return schedule_attention(nest, architecture)
     if holds_point_code(nest):
         return schedule_points(nest)
     if kinds & {"contract", "window"}:

@@ -40,7 +40,6 @@ _REASONS = {
     "fuse_at": "each nest is an entry of its own on a gpu",
     "keep": "a gpu keeps a row in registers by itself",
     "pack": "a gpu copies the operands of a product to shared memory by itself",
-    "parallel": "every block and thread of a gpu runs in parallel",
     "pipeline": _THREADS,
     "prefetch": _THREADS,
     "reorder": "blocks and threads of a gpu run in no order",
@@ -49,7 +48,7 @@ _REASONS = {
     "unroll_and_jam": "a thread of a gpu takes several points by thread_tile",
     "use_tensor_cores": "products of a gpu are not spelled with tensor cores yet",
 }
-_FOLLOWED = ("tile", "thread_tile", "vectorize")
+_FOLLOWED = ("tile", "thread_tile", "vectorize", "parallel")
 REFUSED = {
     name: _REASONS.get(name, "a gpu spells leaves in its own way")
     for name in directive_names()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import cast
 
@@ -24,6 +23,10 @@ from wia_compiler.passes.tile_rewrites.nest import (
     scope_of,
 )
 
+_IDEMPOTENT = {
+    f"arith.{name}"
+    for name in ("maximumf", "minimumf", "maxsi", "minsi", "maxui", "minui", "andi", "ori")
+}
 PART = "part"
 """What the axis over parts is called behind the name of the axis that is cut: ``k_part``."""
 
@@ -124,20 +127,20 @@ def _is_neutral(fill: ComputeOp, output: int, leaf: ComputeOp, number: int) -> b
     value = cast(YieldOp, fill.body.block.last_op).arguments[output].owner
     if not isinstance(value, arith.ConstantOp):
         return False
+    op = fold_op(leaf, number)
+    if op.name in _IDEMPOTENT:
+        return True  # what a fold may take twice may stand in each part
     held = cast("FloatAttr | IntegerAttr[IntegerType]", value.value)
-    neutral = _neutral(fold_op(leaf, number), held.type)
+    neutral = _neutral(op)
     return neutral is not None and held.value.data == neutral
 
 
-def _neutral(op: Operation, type: Attribute) -> float | int | None:
+def _neutral(op: Operation) -> float | int | None:
     """The number that a fold's op leaves as it is; ``None`` where none is known."""
     numbers: dict[str, float | int] = {
-        **{"addf": 0.0, "mulf": 1.0, "maximumf": -math.inf, "minimumf": math.inf},
-        **{"addi": 0, "muli": 1, "ori": 0, "xori": 0},
+        **{"addf": 0.0, "mulf": 1.0},
+        **{"addi": 0, "muli": 1, "xori": 0},
     }
-    if isinstance(type, IntegerType):
-        lowest = -(1 << (cast(IntegerType, type).width.data - 1))
-        numbers |= {"maxsi": lowest, "minsi": -lowest - 1}
     return numbers.get(op.name.removeprefix("arith."))
 
 
