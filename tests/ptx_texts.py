@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from wia_compiler.simulators.ptx import Launch, run
+from wia_compiler.simulators.ptx.prepared import Prepared
 
 HEAD = ".version 7.8\n.target sm_90\n.address_size 64\n"
 REGISTERS = """
@@ -17,6 +20,14 @@ REGISTERS = """
     .reg .b64 %d<40>;
     .reg .f64 %g<20>;
 """
+
+
+def engine_alone(engine: str) -> AbstractContextManager[Any]:
+    """While it lasts, the compiled engine may not leave a launch to numpy."""
+    if engine != "compiled":
+        return nullcontext()
+    failure = AssertionError("left to numpy")
+    return mock.patch.object(Prepared, "run_numpy", side_effect=failure)
 
 
 def entry(body: str, parameters: str = ".param .u64 x, .param .u64 y", variables: str = "") -> str:

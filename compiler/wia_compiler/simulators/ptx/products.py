@@ -18,7 +18,8 @@ from wia_compiler.simulators.ptx.threads import WARP, Array
 Words = NDArray[np.int64]
 WARPS_OF_GROUP = 4
 NONE = -1
-_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+ORDER_FACTOR = 0x9E3779B97F4A7C15 - (1 << 64)
+"""What sums up the order of products, as a signed number of 64 bits."""
 
 
 @dataclass
@@ -41,7 +42,7 @@ class Products:
 
     warps: int
     open_group: Words = field(init=False)
-    issued: NDArray[np.uint64] = field(init=False)
+    issued: Words = field(init=False)
     counts: dict[int, Words] = field(init=False, default_factory=dict[int, Words])
     pending: dict[tuple[str, ...], Pending] = field(
         init=False, default_factory=dict[tuple[str, ...], Pending]
@@ -49,12 +50,12 @@ class Products:
 
     def __post_init__(self) -> None:
         self.open_group = np.zeros(self.warps, np.int64)
-        self.issued = np.zeros(self.warps, np.uint64)
+        self.issued = np.zeros(self.warps, np.int64)
 
     def note(self, number: int, warps: NDArray[np.bool_]) -> None:
         """Warps begin the product of an instruction."""
         self.counts.setdefault(number, np.zeros(self.warps, np.int64))[warps] += 1
-        self.issued[warps] = self.issued[warps] * _FACTOR + np.uint64(number + 1)
+        self.issued[warps] = self.issued[warps] * ORDER_FACTOR + (number + 1)
 
     def held(self, names: tuple[str, ...], values: Sequence[Array]) -> list[Array]:
         """What registers hold or, where a product is on its way to them, will hold."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from wia_compiler.simulators.ptx.jit.code import Function, Value, element_type
+from wia_compiler.simulators.ptx.jit.code import Function, Value, name_suffix
 from wia_compiler.simulators.ptx.jit.conversions import BOOL, converted
 from wia_compiler.simulators.ptx.jit.lanes import Lanes, mask_bits
 from wia_compiler.simulators.ptx.jit.specials import lane_thread, word
@@ -184,9 +184,9 @@ def gather(
     scale: str = "i8",
 ) -> Value:  # fmt: skip
     """An element of each lane's access; 0 in lanes that do not run."""
-    width, type, element = function.width, function.vector(dtype), element_type(dtype)
+    width, type = function.width, function.vector(dtype)
     pointers = _pointers(function, window, number, dtype.itemsize, scale)
-    name = f"llvm.masked.gather.v{width}{element}.v{width}p0"
+    name = f"llvm.masked.gather.v{width}{name_suffix(dtype)}.v{width}p0"
     function.declare(name, f"declare {type} @{name}(<{width} x ptr>, <{width} x i1>, {type})")
     mask = active or function.splat(True, BOOL)
     return function.each(
@@ -202,10 +202,9 @@ def scatter(function: Function, window: Window, active: Value | None, values: li
     width = function.width
     mask = active or function.splat(True, BOOL)
     for number, value in enumerate(values):
-        type, element = function.vector(value.dtype), element_type(value.dtype)
-        size = value.dtype.itemsize
+        type, size = function.vector(value.dtype), value.dtype.itemsize
         pointers = _pointers(function, window, number, size, "i8")
-        name = f"llvm.masked.scatter.v{width}{element}.v{width}p0"
+        name = f"llvm.masked.scatter.v{width}{name_suffix(value.dtype)}.v{width}p0"
         function.declare(name, f"declare void @{name}({type}, <{width} x ptr>, <{width} x i1>)")
         for part in range(function.parts):
             function.emit(

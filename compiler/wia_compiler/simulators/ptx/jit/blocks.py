@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from wia_compiler.simulators.ptx.jit.layout import COPIES_BYTES, STUCK, WarpLayout, word_offset
+from wia_compiler.simulators.ptx.jit.layout import (
+    BAIL,
+    COPIES_BYTES,
+    ISSUED,
+    STUCK,
+    WarpLayout,
+    word_offset,
+)
 from wia_compiler.simulators.ptx.threads import WARP
 
 
@@ -46,7 +53,7 @@ entry:
   %states = alloca [{WARP} x i32], align 64
   br label %block
 block:
-  %number = phi i64 [ %first, %entry ], [ %following, %ended ]
+  %number = phi i64 [ %first, %entry ], [ %following, %{_last(layout)} ]
   %over = icmp uge i64 %number, %last
   br i1 %over, label %finished, label %begin
 begin:
@@ -136,7 +143,7 @@ released:
   %r_next = add i64 %r, 1
   %r_all = icmp uge i64 %r_next, %warp_count
   br i1 %r_all, label %round, label %release
-ended:
+{_agreement(layout)}
   %following = add i64 %number, 1
   br label %block
 failure:
@@ -147,3 +154,40 @@ finished:
   ret i32 0
 }}
 """
+
+
+def _last(layout: WarpLayout) -> str:
+    """The label from which the next block begins."""
+    return "go_on" if layout.products else "ended"
+
+
+def _agreement(layout: WarpLayout) -> str:
+    """The end of a block: the four warps of a warpgroup must have begun the same products."""
+    if not layout.products:
+        return "ended:"
+    size, at = layout.size_bytes, layout.products[""] + ISSUED
+    return f"""ended:
+  br label %agree
+agree:
+  %g = phi i64 [ 0, %ended ], [ %g_next, %agreed ]
+  %g_first = and i64 %g, -4
+  %g_offset = mul i64 %g, {size}
+  %g_at = add i64 %g_offset, {at}
+  %g_place = getelementptr i8, ptr %warps, i64 %g_at
+  %g_order = load i64, ptr %g_place, align 8
+  %f_offset = mul i64 %g_first, {size}
+  %f_at = add i64 %f_offset, {at}
+  %f_place = getelementptr i8, ptr %warps, i64 %f_at
+  %f_order = load i64, ptr %f_place, align 8
+  %g_group = add i64 %g_first, 4
+  %g_part = icmp ugt i64 %g_group, %warp_count
+  %g_wanted = select i1 %g_part, i64 0, i64 %f_order
+  %g_same = icmp eq i64 %g_order, %g_wanted
+  br i1 %g_same, label %agreed, label %disagree
+disagree:
+  ret i32 {BAIL}
+agreed:
+  %g_next = add i64 %g, 1
+  %g_all = icmp uge i64 %g_next, %warp_count
+  br i1 %g_all, label %go_on, label %agree
+go_on:"""

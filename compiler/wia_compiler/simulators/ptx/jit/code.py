@@ -151,7 +151,7 @@ class Function:
     ) -> Value:
         """An intrinsic whose operands and result are all of one type."""
         type = self.vector(result)
-        full = f"{name}.v{self.width}{suffix or _suffix(result)}"
+        full = f"{name}.v{self.width}{suffix or name_suffix(result)}"
         self.declare(full, f"declare {type} @{full}({', '.join([type] * len(operands))})")
         arguments = ", ".join(f"{type} {{{number}}}" for number in range(len(operands)))
         return self.each(result, f"call {type} @{full}({arguments})", *operands)
@@ -170,5 +170,6 @@ class Function:
         return [range(part * self.width, (part + 1) * self.width) for part in range(self.parts)]
 
 
-def _suffix(dtype: np.dtype[Any]) -> str:
+def name_suffix(dtype: np.dtype[Any]) -> str:
+    """What the name of an intrinsic says of an element's type."""
     return f"{'f' if dtype.kind == 'f' else 'i'}{dtype.itemsize * 8}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from wia_compiler.simulators.ptx.jit.liveness import results_of_products
 from wia_compiler.simulators.ptx.operands import Scope
 from wia_compiler.simulators.ptx.threads import WARP
 
@@ -29,6 +30,8 @@ COPY_BYTES = 8 + 8 + 4 * WARP + 16 * WARP
 """One of them: its group, the bytes of a lane, where each lane's go (-1: nowhere), the bytes."""
 COPIES_BYTES = 64 + MOST_COPIES * COPY_BYTES
 """All of a warp: the open group, the number of copies, then these."""
+OPEN_GROUP, ISSUED, PRODUCT_HEADER = 0, 8, 64
+"""Of the products of a warp: where the open group and the order of all are; a list's header."""
 DONE = 0x7FFFFFFF
 """The place of a lane that has ended, or that no thread is."""
 
@@ -42,13 +45,16 @@ def word_offset(name: str) -> int:
 class WarpLayout:
     """The memory of a warp, in bytes: the places of its lanes (i32) first, then these.
 
-    ``first_thread`` is the number of its lane 0 in the block.
+    ``first_thread`` is the number of its lane 0 in the block. ``products`` are, for each list of
+    registers that ``wgmma`` has its results in (joined by commas), where the group of the one on
+    its way and its bits lie; for ``""`` where the open group and the order of all lie.
     """
 
     registers: Mapping[str, int]
     size_bytes: int
     coordinates: Mapping[str, int]
     first_thread: int
+    products: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 def warp_layout(kept: Sequence[str], scope: Scope) -> WarpLayout:
@@ -66,4 +72,11 @@ def warp_layout(kept: Sequence[str], scope: Scope) -> WarpLayout:
         size = WARP // 8 if declared.kind == "predicate" else WARP * declared.holder.itemsize
         registers[name] = offset
         offset += size
-    return WarpLayout(registers, -(-offset // 64) * 64, coordinates, first_thread)
+    offset = -(-offset // 64) * 64
+    products: dict[str, int] = {}
+    for names in results_of_products(scope):
+        products.setdefault("", offset)
+        offset += PRODUCT_HEADER if len(products) == 1 else 0
+        products[",".join(names)] = offset
+        offset += PRODUCT_HEADER + 4 * WARP * len(names)
+    return WarpLayout(registers, offset, coordinates, first_thread, products)

@@ -78,11 +78,20 @@ def registers_read(instruction: Instruction, scope: Scope) -> Iterator[str]:
 def registers_written(instruction: Instruction, scope: Scope) -> Iterator[str]:
     """Names of the registers that an instruction writes."""
     if instruction.opcode == "wgmma" and "wait_group" in instruction.modifiers:
-        for each in scope.entry.instructions:
-            if each.opcode == "wgmma" and "mma_async" in each.modifiers:
-                yield from _names(each.operands[0], scope)
+        for names in results_of_products(scope):
+            yield from names
     elif instruction.opcode not in _NO_RESULT and instruction.operands:
         yield from _names(instruction.operands[0], scope)
+
+
+def results_of_products(scope: Scope) -> tuple[tuple[str, ...], ...]:
+    """The different lists of registers that products of warpgroups have their results in."""
+    found = [
+        tuple(_names(each.operands[0], scope))
+        for each in scope.entry.instructions
+        if each.opcode == "wgmma" and "mma_async" in each.modifiers
+    ]
+    return tuple(dict.fromkeys(found))
 
 
 def _names(operand: Operand | None, scope: Scope) -> Iterator[str]:

@@ -53,6 +53,7 @@ from wia_compiler.simulators.ptx.jit.warp import (
     write_shuffle,
     write_vote,
 )
+from wia_compiler.simulators.ptx.jit.warpgroup import write_warpgroup
 from wia_compiler.simulators.ptx.operands import Scope
 from wia_compiler.simulators.ptx.schedule import members_of
 from wia_compiler.simulators.ptx.syntax import Instruction
@@ -289,6 +290,8 @@ class _Writer:
             _MEMORY_WRITERS[opcode](lanes, form, self._slots(at))
         elif opcode in _WARP_WRITERS:
             _WARP_WRITERS[opcode](lanes, form)
+        elif opcode == "wgmma":
+            write_warpgroup(lanes, form, at)
         elif opcode == "elect":
             raise UnknownForm(instruction.name)
         else:
