@@ -70,3 +70,19 @@ SIZES += [(0, 5, 4, 4), (5, 0, 4, 4)]
 @pytest.mark.parametrize("sizes", SIZES)
 def test_sums_of_threads(sizes, causal):
     check(operands((2,), *sizes, dtype="f32"), "f32", f", causal={str(causal).lower()}")
+
+
+@pytest.mark.parametrize("engine", ["numpy", "compiled"])
+def test_threads_wait_for_one_another(engine):
+    """More than 48 KiB of tiles, several blocks of keys: checked for races, and on both engines."""
+    arrays = operands((1,), 40, 100, 128, 128, "f32")
+
+    def simulate(*args, **options):
+        return run(*args, **{**options, "engine": engine, "debug": engine == "numpy"})
+
+    target = GpuTarget(ARCHITECTURES["sm_80"], with_sass=False).with_simulator(simulate)
+    compiled = compile_text(kernel_text(), arrays, target)
+    outputs = [np.full((1, 40, 128), 7, np.float32)]
+    target.load(compiled.artifact)(arrays, outputs)
+    np.testing.assert_allclose(outputs[0], reference(kernel_text(), arrays), atol=3e-6)
+    assert compiled.artifact.metadata["launches"][0]["dynamic_shared_bytes"] > 48 * 1024

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from xdsl.dialects import scf
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
+from wia_compiler.backends.gpu.layouts import LAYOUT
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.tile_rewrites import scope_of
 
@@ -67,7 +68,7 @@ def _visit(leaf: ComputeOp, state: _Open, found: set[ComputeOp]) -> None:
     reads, writes = _shared(leaf.inputs), _shared(leaf.outputs)
     if leaf.folds:
         reads |= writes
-    scratch: set[object] = {leaf} if leaf.folds and leaf.level.data == "block" else set()
+    scratch: set[object] = {leaf} if _folds_through_scratch(leaf) else set()
     if leaf in found or state.conflicts(reads, writes | scratch):
         found.add(leaf)
         state.clear()
@@ -77,6 +78,14 @@ def _visit(leaf: ComputeOp, state: _Open, found: set[ComputeOp]) -> None:
         # Its barrier: what came before is settled, then the scratch memory is read.
         state.clear()
         state.read |= scratch
+
+
+def _folds_through_scratch(leaf: ComputeOp) -> bool:
+    """Whether a block folds by way of shared memory; sums in fragments stay in registers."""
+    if not leaf.folds or leaf.level.data != "block":
+        return False
+    owners = [value.owner for value in leaf.outputs]
+    return not any(isinstance(op, Operation) and LAYOUT in op.attributes for op in owners)
 
 
 def _shared(values: Iterable[SSAValue]) -> set[object]:

@@ -48,6 +48,7 @@ from wia_compiler.backends.gpu.leaf_fragment import lower_fragment_leaf, touches
 from wia_compiler.backends.gpu.leaf_group import Group, lower_group_leaf
 from wia_compiler.backends.gpu.leaf_thread import lower_thread_leaf
 from wia_compiler.backends.gpu.lower_points import lower_point
+from wia_compiler.backends.gpu.shared_memory import place_shared_buffers
 from wia_compiler.backends.gpu.unread import remove_unread
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.gpu_ids import BlockIdOp, ThreadIdOp
@@ -82,7 +83,7 @@ class LowerPass:
                 lower_nest(op, max_blocks=self.max_blocks)
                 _declare_alignment(op, dense.get(op.sym_name.data, ()))
         if self.expands_math:
-            expand_math(module, ExpandOptions(branches=True, remainders=True))
+            expand_math(module, ExpandOptions(branches=True, remainders=True, approximates=True))
 
 
 def lower_nest(nest: func.FuncOp, *, max_blocks: int = MAX_GRID_X) -> None:
@@ -121,6 +122,7 @@ class _Lowering:
         self.nest.body.detach_block(old)
         old.drop_all_references()
         self.nest.body.add_block(new)
+        place_shared_buffers(self.nest)
         self.nest.attributes["gpu.kernel"] = UnitAttr()
         self.nest.attributes[BLOCK_SIZE] = IntegerAttr(self.threads, i64)
         self.nest.attributes[GRID_SIZE] = IntegerAttr(blocks, i64)

@@ -13,7 +13,6 @@ from wia_compiler.backends.gpu.architecture import (
     ARCHITECTURES,
     DEFAULT_ARCHITECTURE,
     MAX_REGISTERS_PER_THREAD,
-    STATIC_SHARED_BYTES,
     Architecture,
 )
 from wia_compiler.backends.gpu.execute import gpu_is_here, load_on_gpu
@@ -58,7 +57,7 @@ class GpuTarget:
             bytes_per_flop=self.architecture.bytes_per_flop,
             launch_cost_bytes=self.architecture.launch_cost_bytes,
             parallel_rows=self.architecture.sm_count,
-            shared_bytes=STATIC_SHARED_BYTES,
+            shared_bytes=self.architecture.block_shared_kib * 1024,
         )
 
     @property

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import Float32Type, Float64Type, ModuleOp
+from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Operation
 
 from wia_compiler.base.record import Level
@@ -30,12 +32,14 @@ class ExpandOptions:
     (good where one thread may branch alone); without it everything is computed and chosen from,
     so that loops vectorise. (f64 always branches.) ``remainders``: ``arith.remf`` is computed in
     place too, for targets that have no exact one. ``scales_vectors``: vectors are multiplied by
-    powers of two, and elements of a table looked up, with AVX-512's instructions.
+    powers of two, and elements of a table looked up, with AVX-512's instructions. ``approximates``:
+    an op that says it may be approximate (``afn``) is left to an instruction of the target.
     """
 
     branches: bool = False
     remainders: bool = False
     scales_vectors: bool = False
+    approximates: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ def expand_math(module: Operation, options: ExpandOptions | None = None) -> None
     for op in [op for op in walk(module) if op.name in _RULES]:
         if op.name == "arith.remf" and not options.remainders:
             continue
+        if options.approximates and may_approximate(op):
+            continue
         if not isinstance(element_of(op.operands[0].type), Float32Type | Float64Type):
             raise TypeError(f"{op.name} of {op.operands[0].type}: expected f32 or f64")
         at = Expansion(op, scales_vectors=options.scales_vectors)
@@ -69,6 +75,14 @@ def expand_math(module: Operation, options: ExpandOptions | None = None) -> None
         op.results[0].replace_all_uses_with(result.value)
         op.detach()
         op.erase()
+
+
+def may_approximate(op: Operation) -> bool:
+    """Whether a function may be computed by an instruction that is not accurate (``afn``)."""
+    flags = op.properties.get("fastmath")
+    if not isinstance(flags, FastMathFlagsAttr):
+        return False
+    return FastMathFlag.APPROX_FUNC in flags.data
 
 
 _Rule = Callable[[list[Number], ExpandOptions], Number]

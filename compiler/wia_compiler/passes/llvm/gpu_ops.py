@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from xdsl.dialects import gpu
-from xdsl.dialects.builtin import IndexType, IntegerType, StringAttr
+from xdsl.dialects.builtin import Float32Type, IndexType, IntegerType, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from wia_compiler.dialects.gpu_dynamic_shared import DynamicSharedMemoryOp
@@ -39,6 +39,14 @@ def _dynamic_shared(writer: Writer, op: DynamicSharedMemoryOp) -> None:
     if text not in writer.module.globals:
         writer.module.globals.append(text)
     writer.values[op.memory] = f"@{_DYNAMIC_SHARED}"
+
+
+def _power_of_two(writer: Writer, op: Operation) -> None:
+    """``math.exp2`` that may be approximate: within 2 units in the last place, subnormals are 0."""
+    if not isinstance(op.results[0].type, Float32Type):
+        raise LLVMError(f"no approximate power of two of {op.results[0].type}: expected f32")
+    operand = ("float", writer.values[op.operands[0]])
+    writer.assign(op.results[0], writer.call("llvm.nvvm.ex2.approx.ftz.f", "float", [operand]))
 
 
 def _shuffle(writer: Writer, op: Operation) -> None:
@@ -123,4 +131,5 @@ GPU: dict[str, Handler] = {
     "gpu.barrier": _barrier,
     "gpu.dynamic_shared_memory": _dynamic_shared,
     "gpu.shuffle": _shuffle,
+    "math.exp2": _power_of_two,
 }

@@ -27,7 +27,9 @@ from contextlib import contextmanager
 
 from xdsl.dialects import arith, scf
 from xdsl.dialects import math as math_dialect
+from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import IndexType, IntegerAttr
+from xdsl.dialects.utils.fast_math import FastMathFlag
 from xdsl.ir import Block, Region, SSAValue
 
 from wia_compiler.base.dtypes import BOOL, I64
@@ -38,6 +40,8 @@ from wia_compiler.passes.nests.casts import cast_scalar
 from wia_compiler.passes.nests.leaf_writer import LeafWriter, Place, Tile
 
 SHARED = "shared"
+_APPROXIMATE = FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
+"""Weights that are rounded to 11 or 8 bits may come from an instruction within 2 ulp of f32."""
 
 
 class SharedBlock:
@@ -57,7 +61,7 @@ class SharedBlock:
         self.sums = Tile(writer.buffer("sums", [rows, tiles.values], wide), ("i", "v"))
         self.scores = Tile(writer.buffer("scores", [rows, tiles.keys], wide), ("i", "j"))
         scope = "register" if tiles.has_products else SHARED
-        weights = writer.buffer("weights", [rows, tiles.keys + tiles.padding], tile, scope)
+        weights = writer.buffer("weights", [rows, tiles.keys + tiles.weights_padding], tile, scope)
         self.weights = Tile(weights, ("i", "j"))
         self.result = self.query if tiles.has_products else None
         if tiles.has_products and tiles.width != tiles.values:
@@ -242,7 +246,9 @@ class SharedBlock:
         below = body.add(arith.SubfOp(score, finite))
         if not self.scales_first:
             below = body.add(arith.MulfOp(below, body.constant(self.factor, wide)))
-        return body.add(math_dialect.Exp2Op(below))
+        return body.add(
+            math_dialect.Exp2Op(below, _APPROXIMATE if self.tiles.has_products else None)
+        )
 
     def _narrowed(self, body: Body, x: SSAValue) -> SSAValue:
         return cast_scalar(body, x, self.heads.wide, self.tiles.dtype)

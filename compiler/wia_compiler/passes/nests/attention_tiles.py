@@ -13,8 +13,6 @@ from wia_compiler.passes.facts import TargetFacts
 
 STEP: Final = 16
 """Rows and columns of tiles are multiples of it: those of the fragments of ``mma.m16n8k16``."""
-PADDING: Final = 4
-"""Elements of 4 bytes between rows that threads read across: 8 rows then lie in 32 banks."""
 LARGEST_WIDTH: Final = 256
 """A row of sums that a warp keeps in registers: 16 of them take 128 a thread."""
 _PRODUCTS: Final = ((128, 64), (64, 64), (64, 32), (32, 32), (16, 16))
@@ -41,8 +39,23 @@ class BlockTiles:
 
     @property
     def padding(self) -> int:
-        """Elements that a row in shared memory has beside its own."""
-        return 0 if self.has_products else PADDING
+        """Elements that a row of queries or keys has beside its own in shared memory.
+
+        Without products of tiles, threads read 16 bytes of 8 rows at a time: those then lie in
+        32 banks.
+        """
+        return 0 if self.has_products else 4
+
+    @property
+    def weights_padding(self) -> int:
+        """The same of a row of weights: of two rows, written at once, the banks are others.
+
+        A thread has a sixteenth of the rows, and half of a warp has the next thread's.
+        """
+        if self.has_products:
+            return 0
+        between = self.queries // 16
+        return -(between * self.keys - 16) // between % (32 // between)
 
     @property
     def shared_bytes(self) -> int:
@@ -50,7 +63,7 @@ class BlockTiles:
         elements = (self.queries + self.keys) * (self.width + self.padding)
         elements += self.keys * self.values
         if not self.has_products:
-            elements += self.queries * (self.keys + self.padding)
+            elements += self.queries * (self.keys + self.weights_padding)
         elif self.width != self.values:
             elements += self.queries * self.values
         return elements * self.dtype.size_bytes
@@ -74,7 +87,8 @@ def block_tiles(
             f"a head is {max(width, values)} wide, registers hold sums of {LARGEST_WIDTH} a row"
         )
     has_products = dtype.name in facts.tile_products
-    sides = (_round_up(width), _round_up(values), dtype if has_products else wide, has_products)
+    across = _round_up(width, STEP if has_products else 2 * STEP)
+    sides = (across, _round_up(values), dtype if has_products else wide, has_products)
     if asked:
         default = _PRODUCTS[0] if has_products else _SUMS[0]
         return BlockTiles(asked.get("query", default[0]), asked.get("key", default[1]), *sides)
@@ -90,5 +104,5 @@ def block_tiles(
     )
 
 
-def _round_up(size: int) -> int:
-    return -(-size // STEP) * STEP
+def _round_up(size: int, step: int = STEP) -> int:
+    return -(-size // step) * step
