@@ -367,9 +367,12 @@ def sass_until_exit(text: str) -> dict[str, int]:
 def test_the_page_ranks_schedules_of_a_product(capsys):
     """More registers of each thread, fewer loads of shared memory: the first thing one tunes."""
     page = (Path(__file__).parents[2] / "docs" / "profiling.md").read_text("utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    ranking, *others = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     names: dict[str, Any] = {}
-    exec(code, names)
+    exec(ranking, names)
+    for other in others:
+        exec(other, {})
+    code = "\n".join((ranking, *others))
     said = re.findall(r"^print\(.*\)  # (.*)$", code, re.MULTILINE)
     assert capsys.readouterr().out.splitlines() == said != []
     assert names["times"][1] > 1.2 * names["times"][0]

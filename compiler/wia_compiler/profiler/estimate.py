@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from wia_compiler.backends.gpu.architecture import LAUNCH_SECONDS
-from wia_compiler.profiler.gpu_model import CountedLaunch, estimate_launch
+from wia_compiler.backends.gpu.sass_table import SassRow
+from wia_compiler.profiler.gpu_model import (
+    Case,
+    CountedLaunch,
+    LaunchEstimate,
+    estimate_case,
+    estimate_launch,
+)
 from wia_compiler.profiler.gpu_sheets import GpuSheet
 from wia_compiler.profiler.roofline import Roofline, roofline
 
@@ -42,7 +49,8 @@ class Estimate:
     ``time`` is seconds, ``error_band`` the least and the most that it may be, ``limiter`` the part
     that takes longest, ``parts`` the seconds of each part, launches added up; they overlap.
     ``occupancy`` is the least of all launches. ``roofline`` has the point that the model gives,
-    below the data sheet's ceilings.
+    below the data sheet's ceilings. ``inputs`` says where each input of the model comes from, and
+    ``launches`` has the estimate of each launch.
     """
 
     device: str
@@ -55,6 +63,32 @@ class Estimate:
     roofline: Roofline
     note: str = NOTE
     source: Literal["model"] = "model"
+    inputs: Mapping[str, str] = field(default_factory=dict[str, str])
+    launches: tuple[LaunchEstimate, ...] = field(default=(), repr=False, compare=False)
+
+    def gain_of(self, change: Callable[[Case], Case]) -> float | None:
+        """How many times faster the model takes the run to be where ``change`` was made to it.
+
+        ``None`` where nothing was launched.
+        """
+        after = sum(estimate_case(change(each.case)).time for each in self.launches)
+        return self.time / after if after else None
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data, without the roofline's ceilings."""
+        return {
+            "device": self.device,
+            "time": self.time,
+            "error_band": list(self.error_band),
+            "limiter": self.limiter,
+            "parts": dict(self.parts),
+            "occupancy": self.occupancy,
+            "occupancy_limiter": self.occupancy_limiter,
+            "inputs": dict(self.inputs),
+            "note": self.note,
+            "source": self.source,
+            "roofline": self.roofline.to_data(),
+        }
 
     def __str__(self) -> str:
         low, high = (micros(each) for each in self.error_band)
@@ -75,20 +109,30 @@ def estimate_run(
     flops: int,
     size_bytes: int,
     dtype: str = "f32",
+    sass: Sequence[SassRow] = (),
 ) -> Estimate:
     """The launches of a run, one after the other, on a product.
 
     ``resources`` are the build's: registers by entry, where ptxas is installed; ``flops``,
-    ``size_bytes`` and ``dtype`` place the point on the roofline.
+    ``size_bytes`` and ``dtype`` place the point on the roofline. ``sass`` are the instructions of
+    all entries, where nvdisasm is installed.
     """
     entries: Mapping[str, Any] = resources.get("entries", {})
     parts: dict[str, float] = {"launch": LAUNCH_SECONDS * len(ran)}
     time = 0.0
     held: tuple[float, str] | None = None
+    launches: list[LaunchEstimate] = []
     for each in ran:
         done: CountedLaunch = each.done
         registers = int(entries.get(each.launch.entry, {}).get("registers", 0))
-        found = estimate_launch(sheet, done, registers=registers, footprint_bytes=each.buffer_bytes)
+        found = estimate_launch(
+            sheet,
+            done,
+            registers=registers,
+            footprint_bytes=each.buffer_bytes,
+            sass=[row for row in sass if row.entry == each.launch.entry],
+        )
+        launches.append(found)
         time += found.time
         for name, seconds in found.parts.items():
             parts[name] = parts.get(name, 0.0) + seconds
@@ -99,7 +143,33 @@ def estimate_run(
     limiter = max(parts, key=lambda name: parts[name])
     band = (time * (1 - ERROR_SHARE), time * (1 + ERROR_SHARE))
     ratio, why = held or (0.0, "nothing is launched")
-    return Estimate(sheet.name, time, band, limiter, parts, ratio, why, place, note)
+    return Estimate(
+        sheet.name,
+        time,
+        band,
+        limiter,
+        parts,
+        ratio,
+        why,
+        place,
+        note,
+        inputs=_inputs_of(bool(entries), bool(sass)),
+        launches=tuple(launches),
+    )
+
+
+def _inputs_of(has_registers: bool, has_sass: bool) -> dict[str, str]:
+    """Where the model's inputs come from."""
+    mix = "SASS of ptxas × simulated counts of its lines" if has_sass else "PTX, simulated"
+    order = "SASS, in the order of ptxas" if has_sass else "PTX, by its dependences"
+    return {
+        "instructions": mix,
+        "latency": order,
+        "registers": "ptxas" if has_registers else "not known",
+        "wavefronts and sectors": "simulated",
+        "DRAM bytes": "sizes of the arrays",
+        "rates and latencies": "data sheet and published measurements",
+    }
 
 
 def micros(seconds: float) -> str:

@@ -8,16 +8,20 @@ that a last wave of few blocks costs as much as a full one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from wia_compiler.backends.gpu.architecture import LAUNCH_SECONDS, SUB_PARTITIONS
 from wia_compiler.backends.gpu.occupancy import Occupancy, occupancy
+from wia_compiler.backends.gpu.sass_table import SassRow
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.profiler.gpu_costs import cost_of
 from wia_compiler.profiler.gpu_sheets import GpuSheet, lanes_cycles
 from wia_compiler.profiler.gpu_warp import warp_cycles
+from wia_compiler.profiler.sass_counts import Predicted, predict, units_of
+from wia_compiler.profiler.sass_warp import sass_warp_cycles
+from wia_compiler.simulators.ptx.counters import LineCounts
 from wia_compiler.simulators.ptx.counting import SECTOR_BYTES
 from wia_compiler.simulators.ptx.flow import Flow, RunBlock
 
@@ -34,6 +38,11 @@ class CountedLaunch(Protocol):
     @property
     def totals(self) -> Mapping[str, int]:
         """Counts by name."""
+        ...
+
+    @property
+    def lines(self) -> Mapping[int, LineCounts]:
+        """Counts by line of the PTX."""
         ...
 
     @property
@@ -61,12 +70,31 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Case:
+    """What the model is asked: the ``blocks`` of a launch, its work, and what an SM holds of it.
+
+    ``warp_cycles`` are those of one warp alone on its SM.
+    """
+
+    sheet: GpuSheet
+    work: Work
+    held: Occupancy
+    blocks: int
+    warp_cycles: float
+
+
+@dataclass(frozen=True)
 class LaunchEstimate:
-    """``time`` in seconds and the seconds of each part of the model; ``occupancy`` of the SMs."""
+    """``time`` in seconds and the seconds of each part of the model; ``case`` is what was asked."""
 
     time: float
     parts: Mapping[str, float]
-    occupancy: Occupancy
+    case: Case
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """What an SM holds of the launch."""
+        return self.case.held
 
 
 def estimate_launch(
@@ -75,12 +103,15 @@ def estimate_launch(
     *,
     registers: int = 0,
     footprint_bytes: float | None = None,
+    sass: Sequence[SassRow] = (),
 ) -> LaunchEstimate:
     """How long a simulated launch would take on a product.
 
     ``registers`` are those that ptxas gives a thread (0: not known, as if they never were the
     limit). ``footprint_bytes`` are those of the arrays that the launch was given; without it every
-    byte is taken to be accessed once. ``ArgumentError`` where the GPU cannot hold one block.
+    byte is taken to be accessed once. ``sass`` are the instructions of the launched entry, whose
+    mix and order then stand in for those of the PTX. ``ArgumentError`` where the GPU cannot hold
+    one block.
     """
     flow = launch.flow
     if flow is None:
@@ -94,21 +125,33 @@ def estimate_launch(
         )
     blocks = flow.run_blocks()
     work = work_of(blocks, launch.totals, footprint_bytes)
+    predicted = predict(sass, launch.lines, flow) if sass else ()
+    if predicted:
+        work = with_sass(work, predicted, launch.totals)
     # A working set that L2 holds comes from there, except for the first touch.
     fits = work.footprint_bytes <= sheet.l2_bytes
     far = sheet.latencies.l2 if fits else sheet.latencies.memory
-    cycles = warp_cycles(blocks, flow.warps, far, sheet.latencies)
-    return estimate_work(sheet, work, held, flow.grid, cycles)
+    if predicted:
+        cycles = sass_warp_cycles(predicted, flow.warps, far, sheet.latencies)
+    else:
+        cycles = warp_cycles(blocks, flow.warps, far, sheet.latencies)
+    return estimate_case(Case(sheet, work, held, flow.grid, cycles))
 
 
 def estimate_work(
     sheet: GpuSheet, work: Work, held: Occupancy, blocks: int, warp_cycles: float
 ) -> LaunchEstimate:
-    """The model itself: ``blocks`` of a launch, ``warp_cycles`` of one warp alone on its SM.
+    """``estimate_case`` of a case in its parts."""
+    return estimate_case(Case(sheet, work, held, blocks, warp_cycles))
+
+
+def estimate_case(case: Case) -> LaunchEstimate:
+    """The model itself.
 
     T = launch + (Σ T_part^5)^(1/5); docs/profiling.md says what each part is. More work of any
     kind and fewer blocks on an SM never make it shorter.
     """
+    sheet, work, held, blocks = case.sheet, case.work, case.held, case.blocks
     busiest = math.ceil(blocks / sheet.sms)
     share = busiest / blocks
     resident = min(held.ctas_per_sm, busiest)
@@ -124,7 +167,7 @@ def estimate_work(
     sectors_a_cycle = sheet.l1_bytes / SECTOR_BYTES
     cycles["shared memory"] = work.wavefronts * share
     cycles["L1"] = max(work.requests, work.sectors / sectors_a_cycle) * share
-    cycles["latency"] = warp_cycles * math.ceil(busiest / resident)
+    cycles["latency"] = case.warp_cycles * math.ceil(busiest / resident)
     parts = {name: count / sheet.clock_hz for name, count in cycles.items()}
     parts["tensor"] = sum(
         flops * share / _tensor_rate(sheet, name) for name, flops in work.tensor.items()
@@ -133,7 +176,7 @@ def estimate_work(
     port = L2_PORT_BYTES * sheet.clock_hz
     parts["L2"] = max(moved / sheet.l2_bandwidth, moved * share / port)
     parts["DRAM"] = dram_bytes(sheet, work) / (sheet.bandwidth * DRAM_SHARE)
-    return LaunchEstimate(LAUNCH_SECONDS + p_norm(parts.values()), parts, held)
+    return LaunchEstimate(LAUNCH_SECONDS + p_norm(parts.values()), parts, case)
 
 
 def dram_bytes(sheet: GpuSheet, work: Work) -> float:
@@ -172,6 +215,17 @@ def work_of(
     footprint = asked if footprint_bytes is None else min(asked, footprint_bytes)
     wavefronts = shared + units.get("shuffles", 0.0)
     return Work(issued, units, tensor, wavefronts, requests, sectors, footprint)
+
+
+def with_sass(work: Work, predicted: Sequence[Predicted], totals: Mapping[str, int]) -> Work:
+    """The same work with the instructions that ptxas made of it, as often as they would run.
+
+    Operations of ``mma``, sectors and wavefronts stay those of the simulator.
+    """
+    units, issued = units_of(predicted)
+    shared = _counted(totals, "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_")
+    wavefronts = shared + units.get("shuffles", 0.0)
+    return replace(work, issued=issued, units=units, wavefronts=wavefronts)
 
 
 def p_norm(times: Iterable[float]) -> float:

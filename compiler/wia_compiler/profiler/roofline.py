@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from wia_compiler.profiler.ceilings import Ceiling, Ceilings
 
@@ -43,6 +44,11 @@ class Roofline:
     def limit(self) -> Ceiling | None:
         """The ceiling that bounds this run."""
         return {"compute": self.compute, "memory": self.memory, "none": None}[self.bound]
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data; the ceilings by name."""
+        made = dataclasses.asdict(self)
+        return made | {"ridge": self.ridge}
 
     def __str__(self) -> str:
         limit = self.limit

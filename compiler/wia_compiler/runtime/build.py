@@ -29,6 +29,7 @@ from wia_compiler.runtime.session import CacheReport, KernelUnit, Session
 from wia_compiler.runtime.specs import Spec
 
 if TYPE_CHECKING:
+    from wia_compiler.backends.gpu.sass_table import SassRow
     from wia_compiler.profiler.profile import Profile
 
 
@@ -81,7 +82,9 @@ class Build(NativeCallable):
         """
         bound = self.target if target is None else self._session.make_target(target)
         given = read_schedules(schedule, self.kernel)
-        options = self._options if given is None else dataclasses.replace(self._options, schedules=given)
+        options = (
+            self._options if given is None else dataclasses.replace(self._options, schedules=given)
+        )
         loaded, cache = self._session.build(self._unit, self.inputs, bound, options)
         return Build(self._unit, loaded, cache, self._session, options)
 
@@ -161,6 +164,19 @@ class Build(NativeCallable):
                 f"{self.kernel}: no {format!r} text for target {self.target.name}, "
                 f"{_expected(format, self.formats)}\n  help: {remedy}"
             ) from None
+
+    @functools.cached_property
+    def sass(self) -> tuple[SassRow, ...]:
+        """The SASS as a table: opcode, operands, unit, line of the PTX, places of the source.
+
+        ``TargetError`` where there is no SASS (see ``assembly``).
+        """
+        from wia_compiler.backends.gpu.sass_table import sass_rows
+
+        text = self.assembly("sass")
+        lines = self.artifact.metadata["sass_ptx_lines"]
+        spans = self.stage("sass").line_spans
+        return sass_rows(text, {int(line): at for line, at in lines.items()}, spans)
 
     @property
     def resources(self) -> Mapping[str, Any]:

@@ -10,6 +10,7 @@ from wia_compiler.profiler.estimate import Estimate, RanLaunch, estimate_run
 from wia_compiler.profiler.gpu_sheets import sheet_for
 from wia_compiler.profiler.profile import Profile, Source, profile
 from wia_compiler.runtime.build import Build
+from wia_compiler.runtime.evidence import GpuEvidence
 
 
 def profile_build(
@@ -40,11 +41,22 @@ def profile_build(
             flops=build.flops,
             size_bytes=build.size_bytes,
             dtype=dtype,
+            sass=build.sass if "sass" in build.formats else (),
         )
 
     call = build.prepare(*arrays, **keywords)
+    evidence = GpuEvidence(build, call, arrays, keywords, device)
+    is_gpu = build.target.name.startswith("gpu")
+    timed = getattr(build.executable, "device_timing", None)
+    sample = timed(call.inputs, call.outputs) if timed is not None else None
+
+    def run() -> Mapping[str, int | float]:
+        counters = call.execute()
+        evidence.keep(getattr(build.executable, "last_run", None))
+        return counters
+
     return profile(
-        call.execute,
+        run if launches else call.execute,
         flops=build.flops,
         size_bytes=build.size_bytes,
         kernel=build.kernel,
@@ -54,6 +66,10 @@ def profile_build(
         threads=None if build.artifact.metadata.get("parallel") else 1,
         ceilings=sheet.ceilings if sheet is not None else None,
         estimate=estimate,
+        resources=build.resources,
+        read_schedule=lambda: build.schedule,
+        evidence=evidence if is_gpu else None,
+        sample=sample,
     )
 
 

@@ -129,8 +129,8 @@ class GpuExecutable:
                 return int(array.data.ptr)
             kept.append(array.copy())
             return int(kept[-1].data.ptr)
-        low, high = _byte_range(array)
-        bytes_ = _host_bytes(array, low, high)
+        low, high = byte_range(array)
+        bytes_ = host_bytes(array, low, high)
         kept.append(cupy.asarray(bytes_))
         return int(kept[-1].data.ptr) - low
 
@@ -154,7 +154,7 @@ class GpuExecutable:
         array[...] = data.view(array.dtype).reshape(array.shape)
 
 
-def _byte_range(array: np.ndarray[Any, Any]) -> tuple[int, int]:
+def byte_range(array: np.ndarray[Any, Any]) -> tuple[int, int]:
     """Where an array's bytes begin and end, relative to its element [0, 0, …]."""
     if prod(array.shape) == 0:
         return 0, 0
@@ -163,7 +163,7 @@ def _byte_range(array: np.ndarray[Any, Any]) -> tuple[int, int]:
     return low, sum(each for each in reach if each > 0) + array.itemsize
 
 
-def _host_bytes(array: np.ndarray[Any, Any], low: int, high: int) -> np.ndarray[Any, Any]:
+def host_bytes(array: np.ndarray[Any, Any], low: int, high: int) -> np.ndarray[Any, Any]:
     """The memory that an array's elements lie in, from ``low`` to ``high``, as bytes."""
     if high == low:
         return np.zeros(1, np.uint8)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _PTX_LINE = re.compile(r'//## File "\.nv_debug_ptx_txt", line (\d+)')
 _INSTRUCTION = re.compile(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;\s*$")
-_LABEL = re.compile(r"^\s*(\.L_\w+|\w[\w$]*):\s*$")
+_LABEL = re.compile(r"^\s*(\.L_\w+|[\w$]+):\s*$")
 _SELF_BRANCH = re.compile(r"BRA\s+`?\(?(\.L_\w+)")
 
 

@@ -43,7 +43,9 @@ def run(options: argparse.Namespace) -> int:
     build = build_kernel(options)
     written = _write(build, Path(options.output)) if options.output is not None else []
     if options.json:
-        print_json({**describe_build(build), "written": [str(path) for path in written]})
+        sass = [row.to_data() for row in build.sass] if "sass" in build.formats else []
+        written_to = [str(path) for path in written]
+        print_json({**describe_build(build), "sass": sass, "written": written_to})
     elif options.emit is not None:
         print(build.assembly(options.emit))
     else:
