@@ -54,19 +54,14 @@ class BarrierCreateOp(IRDLOperation):
         super().__init__(result_types=[BarrierGroupType.of(count)])
 
 
-class _BarrierOp(IRDLOperation):
-    """Something with barrier ``index`` of a group."""
-
-    barriers = operand_def(BarrierGroupType)
-    index = operand_def(IndexType)
-
-
 @irdl_op_definition
-class BarrierInitOp(_BarrierOp):
+class BarrierInitOp(IRDLOperation):
     """A barrier whose phase ends when ``count`` threads have arrived, and the bytes have."""
 
     name = "nvgpu.mbarrier.init"
 
+    barriers = operand_def(BarrierGroupType)
+    index = operand_def(IndexType)
     count = operand_def(IndexType)
 
     assembly_format = "$barriers `[` $index `]` `,` $count attr-dict `:` type($barriers)"
@@ -76,10 +71,13 @@ class BarrierInitOp(_BarrierOp):
 
 
 @irdl_op_definition
-class BarrierArriveOp(_BarrierOp):
+class BarrierArriveOp(IRDLOperation):
     """One arrival: all that this thread did before is seen by whoever waits for the phase."""
 
     name = "nvgpu.mbarrier.arrive"
+
+    barriers = operand_def(BarrierGroupType)
+    index = operand_def(IndexType)
 
     assembly_format = "$barriers `[` $index `]` attr-dict `:` type($barriers)"
 
@@ -88,11 +86,13 @@ class BarrierArriveOp(_BarrierOp):
 
 
 @irdl_op_definition
-class BarrierExpectOp(_BarrierOp):
+class BarrierExpectOp(IRDLOperation):
     """One arrival, and ``txcount`` bytes more that copies bring before the phase ends."""
 
     name = "nvgpu.mbarrier.arrive.expect_tx"
 
+    barriers = operand_def(BarrierGroupType)
+    index = operand_def(IndexType)
     txcount = operand_def(IndexType)
 
     assembly_format = "$barriers `[` $index `]` `,` $txcount attr-dict `:` type($barriers)"
@@ -102,13 +102,15 @@ class BarrierExpectOp(_BarrierOp):
 
 
 @irdl_op_definition
-class BarrierWaitOp(_BarrierOp):
+class BarrierWaitOp(IRDLOperation):
     """Wait until the phase of that parity is over: the barrier begins in phase 0, so a wait for
     parity 1 passes on a new one.
     """
 
     name = "nvgpu.mbarrier.try_wait.parity"
 
+    barriers = operand_def(BarrierGroupType)
+    index = operand_def(IndexType)
     phase = operand_def(i1)
 
     assembly_format = "$barriers `[` $index `]` `,` $phase attr-dict `:` type($barriers)"
@@ -154,31 +156,17 @@ class TensorMapPrefetchOp(IRDLOperation):
         super().__init__(operands=[tensor_map])
 
 
-class _BoxOp(IRDLOperation):
-    """A copy of the box at ``coordinates`` (of its first element, the dense dimension last)."""
-
-    tensorMap = operand_def(TensorMapType)
-    coordinates = var_operand_def(IndexType)
-
-    def verify_box(self, buffer: SSAValue) -> None:
-        """The buffer has the elements of the box, and there is a coordinate for each dimension."""
-        box = cast(TensorMapType, self.tensorMap.type).tensor
-        held = cast("MemRefType[Attribute]", buffer.type)
-        if len(self.coordinates) != len(box.get_shape()):
-            raise VerifyException(f"{len(self.coordinates)} coordinates for a box of {box}")
-        if _bytes(held) != _bytes(box) or held.element_type != box.element_type:
-            raise VerifyException(f"a box of {box} does not fill {held}")
-
-
 @irdl_op_definition
-class TensorLoadOp(_BoxOp):
-    """Copy a box to shared memory; its bytes count for the phase of a barrier.
+class TensorLoadOp(IRDLOperation):
+    """Copy the box at ``coordinates`` (of its first element, the dense dimension last) to ``dst``.
 
-    What lies outside of the array arrives as 0, and its bytes count as well.
+    Its bytes count for the phase of a barrier, those outside of the array too, which arrive as 0.
     """
 
     name = "nvgpu.tma.async.load"
 
+    tensorMap = operand_def(TensorMapType)
+    coordinates = var_operand_def(IndexType)
     barriers = operand_def(BarrierGroupType)
     index = operand_def(IndexType)
     dst = operand_def(MemRefType)
@@ -199,7 +187,12 @@ class TensorLoadOp(_BoxOp):
         super().__init__(operands=[tensor_map, list(coordinates), barriers, index, dst])
 
     def verify_(self) -> None:
-        self.verify_box(self.dst)
+        box = cast("MemRefType[Attribute]", self.tensorMap.type.tensor)
+        held = cast("MemRefType[Attribute]", self.dst.type)
+        if len(self.coordinates) != len(box.get_shape()):
+            raise VerifyException(f"{len(self.coordinates)} coordinates for a box of {box}")
+        if _bytes(held) != _bytes(box) or held.element_type != box.element_type:
+            raise VerifyException(f"a box of {box} does not fill {held}")
 
 
 @irdl_op_definition

@@ -13,7 +13,9 @@ from xdsl.dialects.cf import BranchOp, ConditionalBranchOp
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, SSAValue
 
+from wia_compiler.backends.gpu.tensor_maps import TensorMapPlan, tensor_map_of
 from wia_compiler.dialects.gpu_dynamic_shared import DYNAMIC_SHARED_BYTES
+from wia_compiler.dialects.nvgpu_hopper import TensorMapCreateOp
 from wia_compiler.passes.llvm.types import size_bytes
 
 BLOCK_SIZE = "wia.block_size"
@@ -27,6 +29,7 @@ class Launch:
 
     Buffers are numbers: the kernel's inputs and outputs in order, then the plan's workspaces.
     ``dynamic_shared_bytes`` is what the launch asks for beside the entry's static shared memory.
+    ``tensor_maps`` are parameters behind the buffers.
     """
 
     entry: str
@@ -34,6 +37,7 @@ class Launch:
     threads: int
     buffers: tuple[int, ...]
     dynamic_shared_bytes: int = 0
+    tensor_maps: tuple[TensorMapPlan, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class LaunchPlan:
                     "block": [launch.threads, 1, 1],
                     "dynamic_shared_bytes": launch.dynamic_shared_bytes,
                     "buffers": list(launch.buffers),
+                    "tensor_maps": [asdict(each) for each in launch.tensor_maps],
                 }
                 for launch in self.launches
             ],
@@ -90,6 +95,7 @@ class LaunchPlan:
                 row["block"][0],
                 tuple(row["buffers"]),
                 row["dynamic_shared_bytes"],
+                tuple(TensorMapPlan.from_metadata(each) for each in row.get("tensor_maps", ())),
             )
             for row in metadata["launches"]
         )
@@ -135,6 +141,7 @@ class _Plan:
         self.order = order
         self.parameters = len(order[0].args)
         self.numbers: dict[SSAValue, int] = {arg: n for n, arg in enumerate(order[0].args)}
+        self.maps: dict[SSAValue, TensorMapPlan] = {}
         self.workspaces: list[int] = []
         self.launches: list[Launch] = []
         self.blocks: list[PlanBlock] = []
@@ -150,6 +157,8 @@ class _Plan:
                     self.numbers[op.result] = self.numbers[op.source]
                 case memref.LoadOp():
                     self.numbers[op.res] = self.numbers[op.memref]
+                case TensorMapCreateOp():
+                    self.maps[op.tensorMap] = tensor_map_of(op, self.numbers[op.tensor])
                 case CallOp():
                     self._launch(op)
                 case _:
@@ -159,11 +168,13 @@ class _Plan:
     def _launch(self, op: CallOp) -> None:
         callee = self.functions[op.callee.root_reference.data]
         blocks, threads = (_integer(callee, name) for name in (GRID_SIZE, BLOCK_SIZE))
-        buffers = tuple(self.numbers[value] for value in op.arguments)
+        maps = tuple(self.maps[value] for value in op.arguments if value in self.maps)
+        arrays = [value for value in op.arguments if value not in self.maps]
+        buffers = tuple(self.numbers[value] for value in arrays)
         if blocks:
             entry = self.entries[callee.sym_name.data]
             shared = _integer(callee, DYNAMIC_SHARED_BYTES)
-            self.launches.append(Launch(entry, blocks, threads, buffers, shared))
+            self.launches.append(Launch(entry, blocks, threads, buffers, shared, maps))
 
     def _end(self, block: Block, first: int) -> PlanBlock:
         last, branch = len(self.launches), block.last_op

@@ -41,6 +41,8 @@ from wia_compiler.backends.gpu.architecture import MAX_GRID_X, WARP_SIZE
 from wia_compiler.backends.gpu.barriers import leaves_behind_barrier
 from wia_compiler.backends.gpu.builder import Builder, element_type, shape_of
 from wia_compiler.backends.gpu.distribute import distributed_buffers
+from wia_compiler.backends.gpu.hopper_lower import lower_hopper
+from wia_compiler.backends.gpu.hopper_schedule import WARP_SPECIALISED
 from wia_compiler.backends.gpu.index import Index, of_value
 from wia_compiler.backends.gpu.launch import BLOCK_SIZE, GRID_SIZE
 from wia_compiler.backends.gpu.leaf import Kernel, Leaf
@@ -78,9 +80,14 @@ class LowerPass:
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Rewrite each ``wia.nest`` function in place."""
         dense = dense_arguments(module)
+        host = next(op for op in module.body.block.ops if "wia.host" in op.attributes)
+        assert isinstance(host, func.FuncOp)
         for op in module.body.block.ops:
             if isinstance(op, func.FuncOp) and "wia.nest" in op.attributes:
-                lower_nest(op, max_blocks=self.max_blocks)
+                if WARP_SPECIALISED in op.attributes:
+                    lower_hopper(op, host)
+                else:
+                    lower_nest(op, max_blocks=self.max_blocks)
                 _declare_alignment(op, dense.get(op.sym_name.data, ()))
         if self.expands_math:
             expand_math(module, ExpandOptions(branches=True, remainders=True, approximates=True))
@@ -305,6 +312,7 @@ def _declare_alignment(kernel: func.FuncOp, dense: Sequence[bool]) -> None:
     """Dense buffers begin at 16 bytes (the launcher sees to it), so neighbours can be joined."""
     aligned = DictionaryAttr({"llvm.align": IntegerAttr(BUFFER_ALIGNMENT, i64)})
     attributes = [aligned if each else DictionaryAttr({}) for each in dense]
+    attributes += [DictionaryAttr({})] * (len(kernel.args) - len(attributes))
     kernel.arg_attrs = ArrayAttr(attributes)
 
 

@@ -11,6 +11,8 @@ from xdsl.dialects.func import FuncOp
 
 from wia_compiler.backends.gpu.architecture import Architecture
 from wia_compiler.backends.gpu.choice import Choice
+from wia_compiler.backends.gpu.hopper_product import NoHopperProduct
+from wia_compiler.backends.gpu.hopper_schedule import schedule_hopper
 from wia_compiler.backends.gpu.launch import BLOCK_SIZE, MIN_BLOCKS
 from wia_compiler.backends.gpu.phases import cut_folds
 from wia_compiler.backends.gpu.schedule_attention import (
@@ -139,10 +141,21 @@ def choose(nest: FuncOp, architecture: Architecture) -> Choice:
     if holds_point_code(nest):
         return schedule_points(nest)
     if kinds & {"contract", "window"}:
-        return schedule_contraction(nest)
+        return _contraction(nest, architecture)
     if "reduce" in kinds:
         return schedule_rows(nest, architecture)
     return schedule_elementwise(nest, architecture)
+
+
+def _contraction(nest: FuncOp, architecture: Architecture) -> Choice:
+    """By warpgroups where the architecture has products of them, and says why not elsewhere."""
+    if not architecture.is_specific:
+        return schedule_contraction(nest)
+    try:
+        return schedule_hopper(nest, architecture)
+    except NoHopperProduct as why:
+        chosen = schedule_contraction(nest)
+        return replace(chosen, reason=f"{chosen.reason}; not by wgmma: {why}")
 
 
 def _refuse_mixed(nest: FuncOp, context: PassContext) -> None:

@@ -103,7 +103,7 @@ class SimulatedGpu:
                 launch.entry,
                 launch.blocks,
                 launch.threads,
-                [held[number] for number in launch.buffers],
+                [*(held[number] for number in launch.buffers), *_maps(launch, held)],
                 shared_bytes=launch.dynamic_shared_bytes,
                 budget=None,
                 name=self._name,
@@ -126,6 +126,11 @@ class SimulatedGpu:
             return {}
         _check(total.findings, self._name)
         return total.counters
+
+
+def _maps(launch: Launch, held: Sequence[Array]) -> list[Mapping[str, Any]]:
+    """The tensor maps of a launch as a simulator takes them."""
+    return [each.arguments(held[each.buffer]) for each in launch.tensor_maps]
 
 
 def _check(findings: Sequence[object], name: str) -> None:

@@ -1,6 +1,7 @@
 """Products of a warpgroup: ``wgmma`` in inline PTX, for LLVM has no intrinsic of it.
 
-The steps of one tile along the folded axis are one statement. An accumulator is a struct of a thread's elements, passed through each ``wgmma`` as operands that
+The steps of one tile along the folded axis are one statement. An accumulator is a struct of the
+elements of a thread, which passes through each statement as operands that
 are read and written. What reads them comes after a wait through which they pass as well: LLVM sees
 no other reason to leave it there.
 """

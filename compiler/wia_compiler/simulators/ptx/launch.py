@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from wia_compiler.simulators.ptx.limits import MAX_BLOCK, MAX_GRID, MAX_THREADS
 from wia_compiler.simulators.ptx.parse import parse_ptx
 from wia_compiler.simulators.ptx.prepared import LaunchSizes, Prepared
 from wia_compiler.simulators.ptx.syntax import Entry, Module
+from wia_compiler.simulators.ptx.tensor_map import TensorMap
 from wia_compiler.simulators.ptx.threads import Size
 
 Engine = Literal["auto", "compiled", "numpy"]
@@ -81,7 +82,8 @@ def run(
 
     ``grid`` and ``block`` have one to three sizes. In ``args``, numpy arrays are device memory,
     written in place (any strides: the pointer is that of the first element, and arrays that share
-    memory share it there); numpy scalars and Python numbers are passed by value. ``shared_bytes``
+    memory share it there); numpy scalars and Python numbers are passed by value; a ``TensorMap``,
+    or a mapping of the names of its arguments to them, is a tensor map. ``shared_bytes``
     is the dynamic shared memory. ``counters`` leaves out those of memory where it is false.
     ``budget`` bounds the warp instructions, so that a kernel that never ends is an error.
     ``engine`` is ``"numpy"`` (the reference), ``"compiled"`` (machine code for this CPU; what it
@@ -99,6 +101,7 @@ def run(
     """
     module = _module(text, name)
     kernel = _entry(module, entry)
+    args = [_argument(each) for each in args]
     blocks, threads = _size(grid, "grid"), _size(block, "block")
     _check_sizes(kernel, blocks, threads)
     if engine not in get_args(Engine):
@@ -128,6 +131,11 @@ def run(
         ),
         findings=findings,
     )
+
+
+def _argument(value: Any) -> Any:
+    """A mapping is what a tensor map is made of."""
+    return TensorMap(**cast("Mapping[str, Any]", value)) if isinstance(value, Mapping) else value
 
 
 def _checked(
