@@ -187,7 +187,7 @@ class TensorLoadOp(IRDLOperation):
         super().__init__(operands=[tensor_map, list(coordinates), barriers, index, dst])
 
     def verify_(self) -> None:
-        box = cast("MemRefType[Attribute]", cast(TensorMapType, self.tensorMap.type).tensor)
+        box = cast(TensorMapType, self.tensorMap.type).tensor
         held = cast("MemRefType[Attribute]", self.dst.type)
         if len(self.coordinates) != len(box.get_shape()):
             raise VerifyException(f"{len(self.coordinates)} coordinates for a box of {box}")
