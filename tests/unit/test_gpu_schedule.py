@@ -71,8 +71,10 @@ def test_neighbours_a_thread_takes(arrays, width):
         ((4096, 4096), 1, "a block for each row", 512),
         ((4, 300), 1, "a block for each row", 64),  # too few rows for a warp each
         ((4096, 4), 1, "a thread for each row", 256),
-        ((64, 8192), 0, "a thread for each row", 256),  # columns: neighbours in memory
-        ((4096, 6), 0, "a block for each row", 512),  # few columns
+        ((64, 1 << 18), 0, "a thread for each row", 256),  # columns: neighbours in memory
+        ((64, 8192), 0, "a block for 32 columns", 256),
+        ((2048, 512), 0, "a block for 32 columns", 1024),  # few blocks: more threads each
+        ((512, 6), 0, "a block for 6 columns", 512),
     ],
 )
 def test_who_folds_a_row(shape, axis, reason, threads):

@@ -82,12 +82,22 @@ def _is_walked(leaf: ComputeOp, each: AffineMap) -> bool:
 
 
 def _shared_axes(leaf: ComputeOp) -> list[int]:
-    """Axes along which the points of a leaf are dealt out: the folded ones of a fold, else all."""
+    """Axes along which what a leaf holds is dealt out: the folded ones of a fold, else all.
+
+    A fold of several columns leaves one result of each with one thread: there it is the kept ones.
+    """
+    by_column = folds_columns(leaf)
     return [
         axis
         for axis, (folded, size) in enumerate(zip(leaf.reductions, leaf.sizes, strict=True))
-        if size > 1 and (folded or not leaf.folds)
+        if size > 1 and (not leaf.folds or folded != by_column)
     ]
+
+
+def folds_columns(leaf: ComputeOp) -> bool:
+    """Whether a block folds several columns at once: a fold with kept points of its own."""
+    kept = zip(leaf.reductions, leaf.sizes, strict=True)
+    return leaf.folds and leaf.level.data == "block" and prod(s for f, s in kept if not f) > 1
 
 
 def _is_point_order(leaf: ComputeOp, value: SSAValue, each: AffineMap) -> bool:

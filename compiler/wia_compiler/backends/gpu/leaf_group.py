@@ -11,9 +11,11 @@ from xdsl.ir import SSAValue
 
 from wia_compiler.backends.gpu.architecture import WARP_SIZE
 from wia_compiler.backends.gpu.builder import element_type
+from wia_compiler.backends.gpu.distribute import folds_columns
 from wia_compiler.backends.gpu.exchange import BlockFold, fold_warp
 from wia_compiler.backends.gpu.index import Index, delinearize, of_value
 from wia_compiler.backends.gpu.leaf import Leaf, combine, identity_of
+from wia_compiler.backends.gpu.leaf_columns import fold_columns
 
 MAX_STRAIGHT_SLOTS = 16
 LOOP_UNROLL = 4
@@ -35,7 +37,9 @@ def lower_group_leaf(leaf: Leaf, group: Group) -> None:
     ``p // size``. A leaf of one point is run by all of them where it writes registers, which all
     then hold, and by the first one where it writes memory.
     """
-    if leaf.op.folds:
+    if folds_columns(leaf.op):
+        fold_columns(leaf, group.size, group.member)
+    elif leaf.op.folds:
         _fold(leaf, group)
     elif prod(leaf.sizes) == 1:
         _single(leaf, group)

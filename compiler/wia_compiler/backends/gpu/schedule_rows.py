@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from xdsl.dialects.func import FuncOp
 
-from wia_compiler.backends.gpu.access import in_memory, is_dense_along
 from wia_compiler.backends.gpu.architecture import MAX_THREADS_PER_BLOCK, WARP_SIZE, Architecture
-from wia_compiler.backends.gpu.choice import Choice, power_of_two_at_least
+from wia_compiler.backends.gpu.choice import BLOCK_THREADS, Choice, power_of_two_at_least
 from wia_compiler.backends.gpu.leaf import identity_of
 from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
+from wia_compiler.backends.gpu.schedule_grid import rows_are_neighbours
 from wia_compiler.backends.gpu.stage_rows import stage_rows
 from wia_compiler.backends.gpu.tiling import Tile, kept_loops, tile_loops
 from wia_compiler.dialects.tile import ComputeOp, LeafLevel
-from wia_compiler.passes.tile_rewrites import axis_of, leaves_of, loops_of, set_leaf_level
+from wia_compiler.passes.tile_rewrites import (
+    axis_of,
+    leaves_of,
+    loops_of,
+    scope_of,
+    set_leaf_level,
+)
 from wia_compiler.passes.tile_rewrites.nest import is_folded
 
 TINY_ROW = 8
@@ -22,6 +29,8 @@ TINY_ROW = 8
 WARP_ROW = 512
 """Rows up to this long are a warp's: 16 elements a lane. Longer ones are a block's."""
 WARPS_PER_BLOCK = 4
+COLUMNS_PER_SM = 1024
+"""Columns from which a thread for each has enough bytes under way: half of an SM's threads."""
 REGISTERS = 128
 """Enough for the elements a thread keeps in f64; ptxas would rather spill a few at 48."""
 ELEMENTS_PER_THREAD = 8
@@ -49,8 +58,12 @@ def schedule_rows(nest: FuncOp, architecture: Architecture) -> Choice:
         for leaf in folds
         for number in range(len(leaf.outputs))
     )
-    by_column = bool(axes) and _rows_are_neighbours(folds, axes[-1])
-    enough_columns = rows >= architecture.sm_count * WARP_SIZE
+    by_column = bool(axes) and rows_are_neighbours(folds, axes[-1])
+    enough_columns = rows >= architecture.sm_count * COLUMNS_PER_SM
+    if by_column and shareable and length > TINY_ROW and not enough_columns:
+        if _columns_alone(leaves, axes[-1]):
+            return _column_block(nest, axes, sizes, numbers, architecture)
+        enough_columns = rows >= architecture.sm_count * WARP_SIZE
     if loops and (not shareable or length <= TINY_ROW or (by_column and enough_columns)):
         tiles = spread_threads(axes, sizes, 1)
         tile_loops(nest, tiles)
@@ -89,21 +102,43 @@ def share_leaves(nest: FuncOp, level: LeafLevel) -> None:
         set_leaf_level(leaf, level)
 
 
+def _column_block(
+    nest: FuncOp,
+    axes: list[str],
+    sizes: list[int],
+    numbers: dict[str, int],
+    architecture: Architecture,
+) -> Choice:
+    """A block for 32 columns; of more threads where its blocks alone would not fill the SMs."""
+    columns = min(WARP_SIZE, sizes[-1])
+    blocks = prod(sizes[:-1]) * -(-sizes[-1] // columns)
+    wanted = power_of_two_at_least(architecture.sm_count * COLUMNS_PER_SM // blocks)
+    busy = power_of_two_at_least(columns * -(-numbers["row"] // ELEMENTS_PER_THREAD))
+    threads = min(MAX_THREADS_PER_BLOCK, max(BLOCK_THREADS, min(wanted, busy)))
+    tile_loops(nest, {axes[-1]: Tile(columns, columns)})
+    share_leaves(nest, "block")
+    reason = f"reduction: a block for {columns} columns, {threads // columns} rows at a time"
+    return Choice(threads, reason, {**numbers, "columns a block": columns})
+
+
+def _columns_alone(leaves: Sequence[ComputeOp], last: str) -> bool:
+    """Whether a block can take columns side by side: none of its threads needs another's result.
+
+    Folds read memory alone, and everything else has one point for each column.
+    """
+    for leaf in leaves:
+        kept = [
+            name
+            for name, size, folded in zip(leaf.axis_names, leaf.sizes, leaf.reductions, strict=True)
+            if size > 1 and not folded
+        ]
+        if kept or last not in leaf.axis_names:
+            return False
+        if leaf.folds and any(scope_of(value) == "register" for value in leaf.inputs):
+            return False
+    return True
+
+
 def _row_length(leaf: ComputeOp) -> int:
     pairs = zip(leaf.sizes, leaf.reductions, strict=True)
     return prod(size for size, folded in pairs if folded)
-
-
-def _rows_are_neighbours(folds: list[ComputeOp], last: str) -> bool:
-    """Whether it is the last kept axis, and no folded one, along which memory is dense."""
-    for leaf in folds:
-        if not in_memory(leaf):
-            continue
-        folded = [
-            n for n, is_folded in zip(leaf.axis_names, leaf.reductions, strict=True) if is_folded
-        ]
-        if any(is_dense_along(leaf, name) for name in folded):
-            return False
-        if is_dense_along(leaf, last):
-            return True
-    return False
