@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from wia_compiler.backends.cpu.checks import checks_of
+from wia_compiler.passes.status_checks import checks_of
 from wia_compiler.backends.cpu.execute import CpuExecutable, load_executable
 from wia_compiler.backends.cpu.host import this_host
 from wia_compiler.backends.cpu.lower import workspace_bytes

@@ -1,7 +1,8 @@
-"""``tile.check`` on a CPU: code that notes in the status record what failed first."""
+"""``tile.check`` written out: code that notes in the status record what failed first."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -20,17 +21,19 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from wia_compiler.backends.cpu.status import NUMBERS, Check
 from wia_compiler.base.source import Source, Span
 from wia_compiler.dialects.location import spans_of
 from wia_compiler.dialects.tile_check import CheckOp
 from wia_compiler.dialects.walk import walk
+from wia_compiler.passes.status_record import NUMBERS, Check
 
 RECORD = MemRefType(i64, [NUMBERS])
+ADDI = 1
+"""``arith::AtomicRMWKind::addi`` of MLIR."""
 _TABLE = "wia.checks"
 
 
-def lower_checks(module: ModuleOp) -> None:
+def lower_checks(module: ModuleOp, *, is_shared: bool = False) -> None:
     """Write each ``tile.check`` out; does nothing where there is none.
 
     ::
@@ -38,8 +41,11 @@ def lower_checks(module: ModuleOp) -> None:
         tile.check %ok [%i] of "A" sizes [8] number 0
           →  scf.if not %ok { if %status[0] == 0 { %status[0] = 1; %status[1] = %i } }
 
-    Nests that check take ``%status``; the host, which allocates it first of all, clears it. What
-    the checks are about is kept on the host function (``checks_of``).
+    Nests that check take ``%status`` behind their arrays; the host, which allocates it first of
+    all, clears it. What the checks are about is kept on the host function (``checks_of``).
+
+    ``is_shared`` is for threads that run at once: the first to add 1 to the record's last number
+    writes it.
     """
     nests = {
         op.sym_name.data: op
@@ -51,12 +57,12 @@ def lower_checks(module: ModuleOp) -> None:
     table: dict[int, ArrayAttr[Attribute]] = {}
     for nest in nests.values():
         block = nest.body.blocks[0]
-        status = block.insert_arg(RECORD, len(block.args))
+        status = block.insert_arg(RECORD, _place_of_status(block.args))
         status.name_hint = "status"
         for op in list(walk(nest)):
             if isinstance(op, CheckOp):
                 table[op.number.value.data] = _row(op)
-                _write(op, status)
+                _write(op, status, is_shared)
         _update_type(nest)
     for op in module.ops:
         if isinstance(op, func.FuncOp) and "wia.host" in op.attributes:
@@ -82,7 +88,13 @@ def _row(op: CheckOp) -> ArrayAttr[Attribute]:
     return ArrayAttr([StringAttr(text), op.array, op.sizes])
 
 
-def _write(op: CheckOp, status: SSAValue) -> None:
+def _place_of_status(arguments: Sequence[SSAValue]) -> int:
+    """Behind the last array."""
+    arrays = [n for n, value in enumerate(arguments) if isinstance(value.type, MemRefType)]
+    return arrays[-1] + 1 if arrays else 0
+
+
+def _write(op: CheckOp, status: SSAValue, is_shared: bool) -> None:
     before: list[Operation] = []
 
     def add(made: Operation, ops: list[Operation]) -> SSAValue | None:
@@ -106,7 +118,11 @@ def _write(op: CheckOp, status: SSAValue) -> None:
         store(number, place, note)
     add(scf.YieldOp(), note)
     failed: list[Operation] = []
-    first = add(memref.LoadOp.get(status, [constant(0, IndexType(), failed)]), failed)
+    if is_shared:
+        one, last = constant(1, i64, failed), constant(NUMBERS - 1, IndexType(), failed)
+        first = add(_added(one, status, last), failed)
+    else:
+        first = add(memref.LoadOp.get(status, [constant(0, IndexType(), failed)]), failed)
     assert first is not None
     none = add(arith.CmpiOp(first, constant(0, i64, failed), "eq"), failed)
     assert none is not None
@@ -121,6 +137,15 @@ def _write(op: CheckOp, status: SSAValue) -> None:
     block.insert_ops_before(before, op)
     op.detach()
     op.erase()
+
+
+def _added(value: SSAValue, buffer: SSAValue, place: SSAValue) -> memref.AtomicRMWOp:
+    """``memref.atomic_rmw addi``: what was there before."""
+    return memref.AtomicRMWOp.build(
+        operands=[value, buffer, [place]],
+        properties={"kind": IntegerAttr(ADDI, i64)},
+        result_types=[value.type],
+    )
 
 
 def _prepare(host: func.FuncOp, nests: dict[str, func.FuncOp]) -> None:
@@ -138,7 +163,12 @@ def _prepare(host: func.FuncOp, nests: dict[str, func.FuncOp]) -> None:
     block.insert_ops_before(made, first)
     for op in walk(host.body):
         if isinstance(op, func.CallOp) and op.callee.string_value() in nests:
-            op.operands = [*op.operands, record.memref]
+            place_of_status = _place_of_status(op.operands)
+            op.operands = [
+                *op.operands[:place_of_status],
+                record.memref,
+                *op.operands[place_of_status:],
+            ]
 
 
 def _update_type(function: func.FuncOp) -> None:

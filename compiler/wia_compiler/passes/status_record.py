@@ -1,7 +1,7 @@
 """The status record of a kernel that checks indices: what its code notes, and the error of it.
 
-The record is 16 numbers at the start of the workspace: 0, or 1 plus the number of the first check
-that failed; then the indices of the access that it is about.
+The record is 16 numbers: 0, or 1 plus the number of the first check that failed; then the indices
+of the access that it is about. Where threads share it, the last one counts the failures.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Check:
 
 
 def raise_failure(workspace: NDArray[np.uint8], checks: Sequence[Mapping[str, Any]]) -> None:
-    """Raise ``OutOfRangeError`` where the call that used this workspace noted a failure."""
+    """Raise ``OutOfRangeError`` where the call noted a failure; its memory begins with the record."""
     record = workspace[: 8 * NUMBERS].view(np.int64)
     if record[0]:
         check = Check(**checks[int(record[0]) - 1])

@@ -10,7 +10,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from wia_compiler.backends.cpu.checks import checks_of
+from wia_compiler.passes.status_checks import checks_of
 from wia_compiler.backends.cpu.elf import OBJECT, check_symbols, code_size
 from wia_compiler.backends.cpu.host import Host
 from wia_compiler.backends.cpu.lower import workspace_bytes

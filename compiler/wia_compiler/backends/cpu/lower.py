@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from wia_compiler.backends.cpu.axis_order import walk_memory_last
-from wia_compiler.backends.cpu.checks import lower_checks
+from wia_compiler.passes.status_checks import lower_checks
 from wia_compiler.backends.cpu.guards import guard_leaf
 from wia_compiler.backends.cpu.hoist import hoist_checks
 from wia_compiler.backends.cpu.lane_plan import plan_lanes

@@ -27,6 +27,7 @@ from wia_compiler.base.source import Source, Span
 from wia_compiler.dialects.nvgpu_hopper_types import TensorMapType
 from wia_compiler.dialects.walk import walk
 from wia_compiler.passes.llvm.asking import begin_asking, end_asking
+from wia_compiler.passes.llvm.atomics import ATOMICS
 from wia_compiler.passes.llvm.control import control_handlers, emit_blocks
 from wia_compiler.passes.llvm.conversions import CONVERSIONS
 from wia_compiler.passes.llvm.debug import Metadata
@@ -235,6 +236,7 @@ _HANDLERS = {
     **SCALARS,
     **CONVERSIONS,
     **MEMORY,
+    **ATOMICS,
     **VECTORS,
     **GPU,
     **NVGPU_HOPPER,
