@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import (
@@ -86,22 +87,31 @@ class Index:
     def floor_divide(self, divisor: int) -> Index:
         """``self floordiv divisor``, taken apart as far as factors and ranges allow.
 
-        ``(4 * a + b) floordiv 4`` with ``0 <= b < 4`` is ``a``.
+        ``(4 * a + b) floordiv 4`` with ``0 <= b < 4`` is ``a``; ``(4 * a + 3) floordiv 8`` is
+        ``a floordiv 2``, as that of ``4 * a`` is: neighbours share an atom.
         """
         whole, rest = self._split(divisor)
         low, high = rest.range
         if low // divisor == high // divisor:
             return whole + low // divisor
+        common, rest, _ = _reduced(rest, divisor)
+        divisor //= common
+        low, high = rest.range
         atom = Atom(low // divisor, high // divisor, None, "floordiv", rest, divisor)
         return whole + Index(((atom, 1),))
 
     def modulo(self, divisor: int) -> Index:
-        """``self mod divisor``, taken apart likewise."""
+        """``self mod divisor``, taken apart likewise.
+
+        ``(4 * a + 3) mod 8`` is ``4 * (a mod 2) + 3``.
+        """
         _, rest = self._split(divisor)
         low, high = rest.range
         if low // divisor == high // divisor:
             return rest + -(low // divisor) * divisor
-        return Index(((Atom(0, divisor - 1, None, "mod", rest, divisor), 1),))
+        common, rest, left = _reduced(rest, divisor)
+        divisor //= common
+        return Index(((Atom(0, divisor - 1, None, "mod", rest, divisor), common),), left)
 
     def _split(self, divisor: int) -> tuple[Index, Index]:
         """``(a, b)`` with ``self == a * divisor + b``, as much as divides in ``a``."""
@@ -109,6 +119,14 @@ class Index:
         rest = tuple((atom, f) for atom, f in self.terms if f % divisor)
         quotient, remainder = divmod(self.constant, divisor)
         return Index(whole, quotient), Index(rest, remainder)
+
+
+def _reduced(index: Index, divisor: int) -> tuple[int, Index, int]:
+    """``(g, a, c)`` with ``index == g * a + c``, ``0 <= c < g``; ``g`` divides ``divisor``."""
+    common = gcd(divisor, *(factor for _, factor in index.terms))
+    quotient, left = divmod(index.constant, common)
+    terms = tuple((atom, factor // common) for atom, factor in index.terms)
+    return common, Index(terms, quotient), left
 
 
 def of_value(value: SSAValue, size: int) -> Index:

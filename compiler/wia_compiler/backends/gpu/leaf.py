@@ -27,6 +27,7 @@ class Kernel:
     ``threads`` are those of a block, ``thread`` is the index of one. ``values`` maps memrefs of the
     nest to those of the kernel, ``ivs`` induction variables to their index. ``distributed`` has the
     layouts of register buffers whose elements lie across threads: one slot after the other here.
+    ``stages`` has the first row of the stage that is in use of shared buffers that have several.
     """
 
     builder: Builder
@@ -35,6 +36,7 @@ class Kernel:
     values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     ivs: dict[SSAValue, Index] = field(default_factory=dict[SSAValue, Index])
     distributed: dict[SSAValue, Layout] = field(default_factory=dict[SSAValue, Layout])
+    stages: dict[SSAValue, Index] = field(default_factory=dict[SSAValue, Index])
 
 
 class Leaf:
@@ -57,7 +59,9 @@ class Leaf:
     def place(self, number: int, axes: Sequence[Index]) -> tuple[Index, ...]:
         """Where operand ``number`` (inputs, then outputs) is read or written at a point."""
         results = self.op.maps.data[number].data.results
-        return tuple(evaluate(result, axes, self.symbols) for result in results)
+        found = tuple(evaluate(result, axes, self.symbols) for result in results)
+        row = self.kernel.stages.get(self.op.operands[len(self.op.ivs) + number])
+        return found if row is None else (found[0] + row, *found[1:])
 
     def output_place(self, number: int, axes: Sequence[Index]) -> tuple[Index, ...]:
         """Where output ``number`` is written at a point."""

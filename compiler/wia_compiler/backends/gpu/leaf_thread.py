@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from itertools import groupby, product
 from math import prod
 
 from xdsl.ir import SSAValue
@@ -12,6 +12,8 @@ from wia_compiler.backends.gpu.index import Index, of_value
 from wia_compiler.backends.gpu.leaf import Leaf
 
 MAX_STRAIGHT_POINTS = 256
+MAX_STRAIGHT_PRODUCTS = 1024
+"""Of a product whose sums are in registers: loads of shared memory then overlap across the fold."""
 LOOP_UNROLL = 4
 """Copies of a short loop body in one turn: enough independent loads to overlap."""
 SHORT_BODY = 8
@@ -71,13 +73,15 @@ def _straight_axes(leaf: Leaf) -> tuple[bool, ...]:
     straight = [
         used or size == 1 for used, size in zip(leaf.register_axes, leaf.sizes, strict=True)
     ]
+    is_product = leaf.op.kind.data == "contract" and any(leaf.register_axes)
+    most = MAX_STRAIGHT_PRODUCTS if is_product else MAX_STRAIGHT_POINTS
     points = 1
     for used, size in zip(straight, leaf.sizes, strict=True):
         points *= size if used else 1
     for axis in reversed(range(len(leaf.sizes))):
         if straight[axis]:
             continue
-        if points * leaf.sizes[axis] > MAX_STRAIGHT_POINTS:
+        if points * leaf.sizes[axis] > most:
             break
         straight[axis] = True
         points *= leaf.sizes[axis]
@@ -167,16 +171,31 @@ def _fold_points(
     builder = leaf.builder
     outputs = range(len(leaf.outputs))
     held: dict[tuple[int, tuple[Index, ...]], SSAValue] = {}
-    for point in points:
-        arguments = [leaf.read(number, point) for number in range(len(leaf.inputs))]
-        keys = [(number, leaf.output_place(number, point)) for number in outputs]
-        for number, place in keys:
-            if (number, place) not in held:
-                held[number, place] = builder.load(leaf.outputs[number], place)
-        values = leaf.compute([*arguments, *(held[key] for key in keys)])
-        held.update(zip(keys, values, strict=True))
+    folded = [axis for axis, is_folded in enumerate(leaf.reductions) if is_folded]
+    for _, step in groupby(points, key=lambda point: [point[axis] for axis in folded]):
+        batch = list(step)
+        if leaf.op.kind.data == "contract":
+            _read_ahead(leaf, batch)
+        for point in batch:
+            arguments = [leaf.read(number, point) for number in range(len(leaf.inputs))]
+            keys = [(number, leaf.output_place(number, point)) for number in outputs]
+            for number, place in keys:
+                if (number, place) not in held:
+                    held[number, place] = builder.load(leaf.outputs[number], place)
+            values = leaf.compute([*arguments, *(held[key] for key in keys)])
+            held.update(zip(keys, values, strict=True))
     for (number, place), value in held.items():
         _store(leaf, number, place, value, stores_if)
+
+
+def _read_ahead(leaf: Leaf, points: Sequence[tuple[Index, ...]]) -> None:
+    """Read what points of a product share: all of one operand, then all of the other.
+
+    Neighbours whose loads stand together in the code are joined into vectors.
+    """
+    for number in range(len(leaf.inputs)):
+        for point in points:
+            leaf.read(number, point)
 
 
 def _store(

@@ -51,6 +51,7 @@ from wia_compiler.backends.gpu.leaf_group import Group, lower_group_leaf
 from wia_compiler.backends.gpu.leaf_thread import lower_thread_leaf
 from wia_compiler.backends.gpu.lower_points import lower_point
 from wia_compiler.backends.gpu.shared_memory import place_shared_buffers
+from wia_compiler.backends.gpu.pipelined_loop import STAGES, lower_pipelined, pipelined
 from wia_compiler.backends.gpu.unread import remove_unread
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.gpu_ids import BlockIdOp, ThreadIdOp
@@ -110,6 +111,11 @@ class _Lowering:
         self.threads = size.value.data if isinstance(size, IntegerAttr) else 1
         self.leaves = [op for op in nest.walk() if isinstance(op, ComputeOp)]
         self.waiting = leaves_behind_barrier(nest.body.block)
+        loops = [op for op in nest.walk() if isinstance(op, ForOp)]
+        self.pipelined = {loop: parts for loop in loops if (parts := pipelined(loop)) is not None}
+        for parts in self.pipelined.values():
+            self.waiting -= {*parts.copies, *parts.rest}
+        self.staged = {value for parts in self.pipelined.values() for value in parts.buffers}
 
     def run(self) -> None:
         old = self.nest.body.block
@@ -193,6 +199,8 @@ class _Lowering:
         element, scope = element_type(buffer), scope_of(buffer)
         shape = list(shape_of(buffer))
         space = StringAttr(scope)
+        if buffer in self.staged:
+            shape[0] *= STAGES
         if scope == "shared":
             made: memref.AllocOp | memref.AllocaOp = memref.AllocOp(
                 [], [], MemRefType(element, shape, memory_space=space)
@@ -217,6 +225,10 @@ class _Lowering:
         step, count = loop.step.value.data, loop.trip_count
         builder, ivs = self.kernel.builder, self.kernel.ivs
         builder.location = loop.location
+        if loop in self.pipelined:
+            parts = self.pipelined[loop]
+            lower_pipelined(parts, self.kernel, self._leaf, changing=self._written_in(loop))
+            return
         if count <= 1:
             ivs[loop.induction_variable] = Index()
             if count:

@@ -83,7 +83,7 @@ class SchedulePass:
             else:
                 lines = own.directives
                 chosen = _illegal_at_its_line(
-                    own, lambda s=subject, d=lines: schedule_as_written(s, d)
+                    own, lambda s=subject, d=lines: schedule_as_written(s, d, self.architecture)
                 )
             _note(nest, chosen, subjects, context)
             context.decisions += [
@@ -150,11 +150,11 @@ def choose(nest: FuncOp, architecture: Architecture) -> Choice:
 def _contraction(nest: FuncOp, architecture: Architecture) -> Choice:
     """By warpgroups where the architecture has products of them, and says why not elsewhere."""
     if not architecture.is_specific:
-        return schedule_contraction(nest)
+        return schedule_contraction(nest, architecture)
     try:
         return schedule_hopper(nest, architecture)
     except NoHopperProduct as why:
-        chosen = schedule_contraction(nest)
+        chosen = schedule_contraction(nest, architecture)
         return replace(chosen, reason=f"{chosen.reason}; not by wgmma: {why}")
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from xdsl.dialects.func import FuncOp
 
 from wia_compiler.backends.gpu.access import axis_strides, in_memory
-from wia_compiler.backends.gpu.architecture import WARP_SIZE
+from wia_compiler.backends.gpu.architecture import WARP_SIZE, Architecture
 from wia_compiler.backends.gpu.builder import element_type
 from wia_compiler.backends.gpu.choice import Choice, power_of_two_at_least
+from wia_compiler.backends.gpu.pipelined_loop import STAGES
 from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
+from wia_compiler.backends.gpu.thread_tiles import arrange_warps, group_points, lanes_of
+from wia_compiler.backends.gpu.tile_choice import Product, choose_tiles, registers_of
+from wia_compiler.backends.gpu.tile_copy import VECTOR_BYTES
 from wia_compiler.backends.gpu.tiling import Tile, as_directives, kept_loops, tile_loops, uses_axis
+from wia_compiler.base.schedule import directive
+from wia_compiler.dialects.loop_hints import LoopHints, note_hints
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.tile_rewrites import (
@@ -28,21 +34,15 @@ from wia_compiler.passes.tile_rewrites import (
     tile_reduction,
 )
 
-THREADS_PER_SIDE = 16
-"""A matmul's block has 16 × 16 threads."""
-MAX_THREAD_TILE = 4
-"""A thread takes up to 4 × 4 results: 16 sums in registers for 8 loads from shared memory."""
 FOLD_STEP = 16
-"""How much of the folded axis is in shared memory at a time: 2 × 64 × 16 elements, 8 KiB in f32."""
-PADDING_BYTES = 16
-"""Of a row in shared memory: vectors of 16 bytes stay aligned."""
+"""How much of the folded axis is in shared memory at a time, where a schedule does not say."""
+PADDING = 4
+"""Elements at the end of a row in shared memory that was turned."""
 FILTERS_PER_THREAD = 4
 """A thread of a convolution computes up to 4 filters at one place: one load serves 4 sums."""
 WARPS_PER_BLOCK = 4
 FEW_RESULTS = 4096
 """So few results leave most of a GPU idle with a thread each: a warp folds each of them."""
-REGISTERS, REGISTERS_WIDE = 80, 112
-"""What a 4 × 4 thread tile takes with sums of 4 and of 8 bytes; ptxas would rather spill at 64."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ class _Sides:
     fold: str
 
 
-def schedule_contraction(nest: FuncOp) -> Choice:
+def schedule_contraction(nest: FuncOp, architecture: Architecture) -> Choice:
     """Choose by the axes: tiles where both operands are reused, else a thread or warp a result."""
     (leaf,) = [each for each in leaves_of(nest) if each.kind.data in ("contract", "window")]
     sides = _sides(nest, leaf)
-    if sides is not None and _may_stage(leaf, sides, FOLD_STEP):
-        return _tiled(nest, leaf, sides)
+    if sides is not None and (chosen := _product(nest, leaf, sides, architecture)) is not None:
+        return chosen
     if leaf.is_ordered:
         return _direct(nest, leaf)
     if not kept_loops(nest):
@@ -69,6 +69,30 @@ def schedule_contraction(nest: FuncOp) -> Choice:
     if leaf.kind.data == "contract" and (few or _folds_along_memory(leaf)):
         return _warp_per_result(nest)
     return _direct(nest, leaf)
+
+
+def _product(
+    nest: FuncOp, leaf: ComputeOp, sides: _Sides, architecture: Architecture
+) -> Choice | None:
+    """Tiles of the least modelled time; ``None`` where the order of a sum allows none."""
+    sizes = {axis_of(loop): loop.extent.value.data for loop in kept_loops(nest)}
+    fold = leaf.sizes[leaf.axis_names.index(sides.fold)]
+    rows, columns = sizes.pop(sides.rows), sizes.pop(sides.columns)
+    product = Product(
+        rows,
+        columns,
+        fold,
+        prod(sizes.values()),
+        max(size_bytes(element_type(leaf.inputs[number])) for number in in_memory(leaf)[:2]),
+        size_bytes(element_type(leaf.outputs[0])),
+    )
+    found = choose_tiles(product, architecture)
+    if not _may_stage(leaf, sides, found.step):
+        return None
+    tiles = {sides.rows: found.rows, sides.columns: found.columns}
+    chosen = _tiled(nest, leaf, sides, tiles, found.step, STAGES if fold > found.step else 1)
+    modelled = {"blocks": found.blocks, "modelled cycles": round(found.cycles)}
+    return replace(chosen, numbers={**chosen.numbers, **modelled})
 
 
 def _may_stage(leaf: ComputeOp, sides: _Sides, step: int) -> bool:
@@ -84,10 +108,13 @@ def reuses_operands(nest: FuncOp) -> bool:
     return len(leaves) == 1 and _sides(nest, leaves[0]) is not None
 
 
-def tile_as_written(nest: FuncOp, tiles: Mapping[str, Tile], folds: Mapping[str, int]) -> Choice:
+def tile_as_written(
+    nest: FuncOp, tiles: Mapping[str, Tile], folds: Mapping[str, int], stages: Mapping[str, int]
+) -> Choice:
     """Tiles of a user's choice through shared memory; ``IllegalRewrite`` where there is no reuse.
 
-    ``folds`` has the step of the folded axis, or nothing.
+    ``folds`` has the step of the folded axis, or nothing, ``stages`` how many of its tiles are in
+    shared memory: 2 where the next one is read while a block computes, or nothing.
     """
     (leaf,) = [each for each in leaves_of(nest) if each.kind.data in ("contract", "window")]
     sides = _sides(nest, leaf)
@@ -111,7 +138,7 @@ def tile_as_written(nest: FuncOp, tiles: Mapping[str, Tile], folds: Mapping[str,
             hint="choose a step that divides it",
         )
     whole = {axis: tiles.get(axis, Tile()) for axis in (sides.rows, sides.columns)}
-    return _tiled(nest, leaf, sides, whole, step)
+    return _tiled(nest, leaf, sides, whole, step, stages.get(sides.fold, 1))
 
 
 def _sides(nest: FuncOp, leaf: ComputeOp) -> _Sides | None:
@@ -137,47 +164,68 @@ def _tiled(
     nest: FuncOp,
     leaf: ComputeOp,
     sides: _Sides,
-    tiles: Mapping[str, Tile] | None = None,
-    fold_step: int = FOLD_STEP,
+    tiles: Mapping[str, Tile],
+    fold_step: int,
+    stages: int,
 ) -> Choice:
     """Three levels: a block's tile in shared memory, a thread's in registers, steps of the fold."""
-    if tiles is None:
-        sizes = {axis_of(loop): loop.extent.value.data for loop in kept_loops(nest)}
-        per_thread = {axis: _thread_tile(sizes[axis]) for axis in (sides.rows, sides.columns)}
-        tiles = {axis: Tile(each * THREADS_PER_SIDE, each) for axis, each in per_thread.items()}
+    rows, columns = tiles[sides.rows], tiles[sides.columns]
     step = min(fold_step, leaf.sizes[leaf.axis_names.index(sides.fold)])
     tile_loops(nest, tiles)
+    lanes = lanes_of(rows, columns)
+    if lanes is not None:
+        arrange_warps(nest, sides.rows, sides.columns, lanes)
     (leaf,) = [each for each in leaves_of(nest) if each.kind.data == "contract"]
     loop, leaf = tile_reduction(leaf, sides.fold, step)
     for number in in_memory(leaf):
         if number < len(leaf.inputs):
             leaf = _stage(leaf, number, loop, sides)
     leaf = drop_bounds(leaf)
+    if stages > 1:
+        note_hints(loop, LoopHints(pipeline=stages))
+    _group(nest, leaf, sides, tiles)
     threads = prod(tile.block // tile.each for tile in tiles.values())
-    shape = [tiles[sides.rows].block, tiles[sides.columns].block, step]
+    shape = [rows.block, columns.block, step]
     numbers = {
         "block tile": "×".join(map(str, shape)),
-        "thread tile": f"{tiles[sides.rows].each}×{tiles[sides.columns].each}",
+        "thread tile": f"{rows.each}×{columns.each}",
+        "stages": stages,
     }
-    wide = size_bytes(element_type(leaf.outputs[0])) > 4
-    registers = REGISTERS_WIDE if wide else REGISTERS
+    registers = registers_of(rows, columns, step, size_bytes(element_type(leaf.outputs[0])))
     directives = as_directives(tiles, {sides.fold: step})
+    if stages > 1:
+        directives = (*directives, directive("pipeline", {sides.fold: stages}))
     reason = "contraction: tiles in shared memory"
     return Choice(threads, reason, numbers, registers, directives)
 
 
-def _stage(leaf: ComputeOp, number: int, loop: ForOp, sides: _Sides) -> ComputeOp:
-    """Stage an operand in shared memory; threads copy neighbours, and read them without conflicts.
+def _group(nest: FuncOp, leaf: ComputeOp, sides: _Sides, tiles: Mapping[str, Tile]) -> None:
+    """Take a thread's columns in vectors of 16 bytes, neighbouring threads' side by side.
 
-    Neighbouring threads read neighbours along the columns. A tile whose rows go along the folded
-    axis instead is turned on the way; 16 bytes of padding then keep the writes of neighbours, which
-    go down a column, out of one bank.
+    Rows too, where the lanes of a warp that read together all have rows of their own.
+    """
+    operands = [
+        number for number in range(len(leaf.inputs)) if uses_axis(leaf, number, sides.columns)
+    ]
+    vector = min(VECTOR_BYTES // size_bytes(element_type(leaf.inputs[n])) for n in operands)
+    for axis in (sides.columns, sides.rows):
+        each = tiles[axis].each
+        if axis == sides.rows and tiles[sides.columns].block > tiles[sides.columns].each:
+            continue
+        if each > vector and each % vector == 0:
+            group_points(nest, axis, vector)
+
+
+def _stage(leaf: ComputeOp, number: int, loop: ForOp, sides: _Sides) -> ComputeOp:
+    """Stage an operand in shared memory: folded axis first, so that threads read vectors of rows.
+
+    Threads copy neighbours in memory. A tile whose rows go along the folded axis there is turned on
+    the way; 4 elements of padding then keep what threads write, which goes down a column, in
+    different banks (``TileCopy``).
     """
     copied = _copy_order(leaf, number)
-    order, padding = copied, 0
-    if copied[-1] == sides.fold and sides.columns in copied:
-        order = sorted(copied, key=lambda name: name == sides.columns)
-        padding = PADDING_BYTES // size_bytes(element_type(leaf.inputs[number]))
+    order = sorted(copied, key=lambda name: name != sides.fold)
+    padding = PADDING if copied[-1] == sides.fold and len(order) > 1 else 0
     _, _, staged = stage_operand(
         leaf, number, loop, "shared", level="block", order=order, copied=copied, padding=padding
     )
@@ -197,12 +245,6 @@ def _moves(leaf: ComputeOp, axis: str) -> bool:
     size = leaf.sizes[leaf.axis_names.index(axis)]
     walking = [loop for loop in loops_around(leaf) if axis_of(loop) == axis]
     return size > 1 or any(loop.level.data == "thread" for loop in walking)
-
-
-def _thread_tile(size: int) -> int:
-    """Results a thread takes along an axis: fewer where the axis would leave threads idle."""
-    wanted = power_of_two_at_least(-(-size // THREADS_PER_SIDE))
-    return max(1, min(MAX_THREAD_TILE, wanted))
 
 
 def _folds_along_memory(leaf: ComputeOp) -> bool:

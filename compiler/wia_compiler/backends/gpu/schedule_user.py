@@ -7,6 +7,7 @@ so: elementwise ones and matrix products. Everything else a GPU does by itself, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -17,8 +18,10 @@ from wia_compiler.backends.gpu.architecture import (
     MAX_REGISTERS_PER_THREAD,
     MAX_THREADS_PER_BLOCK,
     STATIC_SHARED_BYTES,
+    Architecture,
 )
 from wia_compiler.backends.gpu.choice import Choice
+from wia_compiler.backends.gpu.pipelined_loop import STAGES
 from wia_compiler.backends.gpu.schedule_contraction import (
     reuses_operands,
     schedule_contraction,
@@ -34,21 +37,21 @@ from wia_compiler.passes.scheduling.register import directive_names
 from wia_compiler.passes.tile_rewrites import IllegalRewrite, axis_of, leaves_of, scope_of
 
 _THREADS = "a gpu hides latency by its many warps, which take turns"
+_PIPELINE = "a gpu reads the next tile of a product while a block computes with this one"
 _REASONS = {
     "accumulators": "partial sums of a gpu are those of its threads",
     "cache": "a gpu keeps the operands of a product in shared memory by itself",
     "fuse_at": "each nest is an entry of its own on a gpu",
     "keep": "a gpu keeps a row in registers by itself",
     "pack": "a gpu copies the operands of a product to shared memory by itself",
-    "pipeline": _THREADS,
     "prefetch": _THREADS,
     "reorder": "blocks and threads of a gpu run in no order",
     "stream": "stores of a gpu are not written past its caches yet",
     "unroll": "ptxas and the leaves of a gpu unroll by themselves",
-    "unroll_and_jam": "a thread of a gpu takes several points by thread_tile",
     "use_tensor_cores": "products of a gpu are not spelled with tensor cores yet",
+    "unroll_and_jam": "a thread of a gpu takes several points by thread_tile",
 }
-_FOLLOWED = ("tile", "thread_tile", "vectorize", "parallel")
+_FOLLOWED = ("tile", "thread_tile", "vectorize", "parallel", "pipeline")
 REFUSED = {
     name: _REASONS.get(name, "a gpu spells leaves in its own way")
     for name in directive_names()
@@ -57,7 +60,9 @@ REFUSED = {
 """Directives that a GPU does not follow, and why."""
 
 
-def schedule_as_written(nest: ScheduledNest, directives: tuple[Directive, ...]) -> Choice:
+def schedule_as_written(
+    nest: ScheduledNest, directives: tuple[Directive, ...], architecture: Architecture
+) -> Choice:
     """Deal a nest out as a user says; ``IllegalRewrite`` where blocks and threads cannot be so."""
     kinds = {leaf.kind.data for leaf in leaves_of(nest.function)}
     if holds_point_code(nest.function) or "reduce" in kinds:
@@ -66,14 +71,17 @@ def schedule_as_written(nest: ScheduledNest, directives: tuple[Directive, ...]) 
             f"a gpu deals {what} out to threads by itself",
             hint="leave the schedule to the target",
         )
-    tiles, folds = _tiles_of(nest, directives)
+    stages = _stages_of(nest, directives)
+    tiles, folds = _tiles_of(nest, [line for line in directives if line.name != "pipeline"])
+    if stages and not kinds & {"contract", "window"}:
+        raise IllegalRewrite(f"pipeline of no product: {_PIPELINE}", hint="leave it out")
     if kinds & {"contract", "window"}:
         if nest.unit_axes() and not reuses_operands(nest.function):
             units = ", ".join(nest.unit_axes())
             nest.warn(f"with one point of {units} there is no tile to share: the target chose")
-            return schedule_contraction(nest.function)
+            return schedule_contraction(nest.function, architecture)
         named = {axis: tile for axis, tile in tiles.items() if tile != Tile()}
-        chosen = tile_as_written(nest.function, named, folds)
+        chosen = tile_as_written(nest.function, named, folds, stages)
         _check_shared(nest.function)
     else:
         tile_loops(nest.function, tiles)
@@ -89,8 +97,33 @@ def schedule_as_written(nest: ScheduledNest, directives: tuple[Directive, ...]) 
     return replace(chosen, reason="as the schedule says")
 
 
+def _stages_of(nest: ScheduledNest, directives: Sequence[Directive]) -> dict[str, int]:
+    """How many tiles of a folded axis ``pipeline`` keeps in shared memory."""
+    found: dict[str, int] = {}
+    kept = [axis_of(loop) for loop in kept_loops(nest.function)]
+    for written in directives:
+        line = without_units(nest, written) if written.name == "pipeline" else None
+        for entry in line.entries if line is not None else ():
+            assert line is not None
+            axis, stages = nest.check_axis(entry), number_of(line, entry, "number of stages")
+            if axis in kept:
+                raise IllegalRewrite(
+                    f"pipeline of axis {axis!r}, along which all blocks run at once: {_PIPELINE}",
+                    hint="name the folded axis",
+                    span=entry.span,
+                )
+            if stages not in (1, STAGES):
+                raise IllegalRewrite(
+                    f"{stages} stages: a thread carries one tile ahead in registers",
+                    hint=f"pipeline {axis} {STAGES}",
+                    span=entry.span,
+                )
+            found[axis] = stages
+    return found
+
+
 def _tiles_of(
-    nest: ScheduledNest, directives: tuple[Directive, ...]
+    nest: ScheduledNest, directives: Sequence[Directive]
 ) -> tuple[dict[str, Tile], dict[str, int]]:
     """The tiles of kept axes, and the steps of folded ones."""
     blocks: dict[str, int] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from xdsl.dialects import memref
+from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
@@ -66,14 +66,32 @@ def linear_index(
 def element_pointer(writer: Writer, buffer: SSAValue, indices: Sequence[SSAValue]) -> str:
     """The typed pointer of one element: ``ptr %p``."""
     type_ = memref_type(buffer)
+    strides, offset = writer.strides(buffer), 0
+    if writer.options.constant_offsets:
+        parts = [_constant_part(index) for index in indices]
+        offset = sum(part * stride for (_, part), stride in zip(parts, strides, strict=True))
+        indices = [index for index, _ in parts]
     values = [writer.values[index] for index in indices]
-    linear = linear_index(writer, values, writer.strides(buffer))
+    linear = linear_index(writer, values, strides)
     pointer = writer.typed(buffer)
-    if linear == "0":
-        return pointer
     element = memory_type(type_.element_type, writer.options)
-    name = writer.temporary(f"getelementptr inbounds {element}, {pointer}, i64 {linear}")
-    return f"{writer.type(buffer)} {name}"
+    # Without its constant part an index may lie outside of the buffer.
+    within = "" if offset else "inbounds "
+    for step in (linear, str(offset)):
+        if step != "0":
+            name = writer.temporary(f"getelementptr {within}{element}, {pointer}, i64 {step}")
+            pointer = f"{writer.type(buffer)} {name}"
+    return pointer
+
+
+def _constant_part(index: SSAValue) -> tuple[SSAValue, int]:
+    """``(a, c)`` of an index that is ``a + c``."""
+    added = index.owner
+    if isinstance(added, arith.AddiOp) and isinstance(added.rhs.owner, arith.ConstantOp):
+        number = added.rhs.owner.value
+        if isinstance(number, IntegerAttr):
+            return added.lhs, number.value.data
+    return index, 0
 
 
 def _nontemporal(op: Operation) -> bool:

@@ -39,6 +39,8 @@ class EmitOptions:
     ``clock_ticks``        what ``llvm.readcyclecounter`` counts in some 20 ms
     ``interruptible``      long loops ask Python whether to stop (``interrupts``)
     ``debug_info``         write ``!dbg`` so that ``.loc`` lines name the source
+    ``constant_offsets``   an element is the constant part of its index away from the address of
+                           the rest, which neighbours share: an instruction adds it by itself
     """
 
     triple: str
@@ -57,6 +59,7 @@ class EmitOptions:
     clock_ticks: int = 50_000_000
     interruptible: bool = False
     debug_info: bool = True
+    constant_offsets: bool = False
 
 
 def x86_options(triple: str, *, interruptible: bool = True, debug_info: bool = True) -> EmitOptions:
@@ -107,4 +110,5 @@ def nvptx_options(*, debug_info: bool = True) -> EmitOptions:
         registers=NVPTX_REGISTERS,
         barrier="llvm.nvvm.barrier.cta.sync.aligned.all",
         debug_info=debug_info,
+        constant_offsets=True,
     )

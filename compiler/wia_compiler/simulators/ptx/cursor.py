@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
@@ -29,6 +30,18 @@ class Cursor:
     def after(self) -> Token:
         """The token after the next."""
         return self._tokens[min(self._place + 1, len(self._tokens) - 1)]
+
+    def labels_of_block(self) -> list[str]:
+        """Names before a colon in the block that begins here, without those of inner blocks."""
+        found: list[str] = []
+        depth = 0
+        for token, following in itertools.pairwise(self._tokens[self._place :]):
+            depth += {"{": 1, "}": -1}.get(token.text, 0)
+            if depth < 0:
+                break
+            if not depth and token.kind == "word" and following.text == ":":
+                found.append(token.text)
+        return found
 
     def take(self) -> Token:
         """The next token, which is then behind us."""

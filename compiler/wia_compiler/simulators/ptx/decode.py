@@ -47,7 +47,7 @@ from wia_compiler.simulators.ptx.values.integers import INTEGERS
 
 IDLE = (
     "membar", "fence", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "pmevent",
-    "applypriority", "discard", "setmaxnreg",
+    "applypriority", "discard", "setmaxnreg", "call",
 )  # fmt: skip
 """What changes nothing in a machine that does one step after the other."""
 FENCES = ("membar", "fence")

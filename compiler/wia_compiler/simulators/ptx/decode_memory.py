@@ -38,6 +38,20 @@ def space_of(form: Form) -> str:
     return next((word for word in words if word in _SPACES), "generic")
 
 
+def space_in(form: Form, scope: Scope) -> str:
+    """The same of a load or a store: ``frame`` for arguments and results of a call.
+
+    They lie in a thread's local memory; a GPU keeps them in registers, so that nothing counts them.
+    """
+    space = space_of(form)
+    if space == "param":
+        for operand in form.instruction.operands[:2]:
+            base = operand.base if isinstance(operand, Address) else None
+            if isinstance(base, Symbol) and base.name in scope.frame:
+                return "frame"
+    return space
+
+
 def check_memory_flags(form: Form, more: frozenset[str] = frozenset()) -> None:
     """Refuse a modifier of a memory instruction that changes what it does in an unknown way."""
     for word in form.flags:
@@ -57,7 +71,7 @@ def _at(read: Read, machine: Machine, lanes: Offsets) -> Array:
 def decode_load(form: Form, number: int, scope: Scope) -> Step:
     """``ld``: one element, or the elements of a vector, for each thread."""
     check_memory_flags(form)
-    instruction, type, space = form.instruction, form.type, space_of(form)
+    instruction, type, space = form.instruction, form.type, space_in(form, scope)
     targets = items_of(instruction.operands[0])
     put = [writer(target, type, scope) for target in targets]
     find = address_reader(instruction.operands[1], scope)
@@ -90,7 +104,7 @@ def is_fixed(instruction: Instruction) -> bool:
 def decode_store(form: Form, number: int, scope: Scope) -> Step:
     """``st``: of threads that write one place, the last in order stays."""
     check_memory_flags(form)
-    instruction, type, space = form.instruction, form.type, space_of(form)
+    instruction, type, space = form.instruction, form.type, space_in(form, scope)
     if space in ("param", "const"):
         raise UnknownForm(f"{instruction.name}: stores to {space} memory")
     find = address_reader(instruction.operands[0], scope)

@@ -170,11 +170,10 @@ class Machine:
                 instruction, "shared", first, int(addresses[row, at]), size, "is out of range for"
             )
         # The checks need a thread for each chunk: the lanes of the warp in turn.
-        lanes: Offsets = warps[:, None] * WARP + np.arange(addresses.shape[1]) % WARP
+        first = np.repeat(warps * WARP, addresses.shape[1])
+        lanes = first + np.tile(np.arange(addresses.shape[1]) % WARP, len(warps))
         if self.checks is not None:
-            self.checks.access(
-                instruction, number, "shared", lanes.reshape(-1), addresses.reshape(-1), size
-            )
+            self.checks.access(instruction, number, "shared", lanes, addresses.reshape(-1), size)
         starts = self.threads.block_of[warps * WARP] * self.shared.shape[-1]
         places = (starts[:, None] + addresses) // size
         chunks = self.shared.reshape(-1, size).view(np.uint32)
@@ -192,7 +191,7 @@ class Machine:
         match space:
             case "shared":
                 return self.shared, threads.block_of[lanes] * self.shared.shape[-1]
-            case "local":
+            case "local" | "frame":
                 return self.local, lanes * self.local.shape[-1]
             case "param":
                 return self.parameters, 0

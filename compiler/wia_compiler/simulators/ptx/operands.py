@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,11 @@ class Scope:
 
     entry: Entry
     addresses: Mapping[str, int]
+
+    @cached_property
+    def frame(self) -> frozenset[str]:
+        """Names of the variables for arguments and results of calls."""
+        return frozenset(each.name for each in self.entry.variables if each.space == "param")
 
     def register(self, name: str) -> PtxType:
         """The declared type of a register; special registers have 32 bits, few of them 64."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from wia_compiler.base.source import Source
+from wia_compiler.simulators.ptx.calls import with_calls
 from wia_compiler.simulators.ptx.cursor import Cursor
 from wia_compiler.simulators.ptx.parse_body import parse_body
 from wia_compiler.simulators.ptx.parse_variables import parse_variables
-from wia_compiler.simulators.ptx.syntax import Entry, Module, Variable
+from wia_compiler.simulators.ptx.syntax import Entry, Function, Module, Variable
 
 _LINKING = (".visible", ".weak", ".extern", ".common")
 _SPACES = (".global", ".const", ".shared")
@@ -16,7 +17,7 @@ def parse_ptx(source: Source) -> Module:
     """The module that a PTX text holds.
 
     Raises ``CompileError`` with the line of what cannot be read. Debug sections are left out;
-    device functions (``.func``) are refused where an entry would call one.
+    device functions (``.func``) stand where an entry calls them (see ``calls``).
     """
     return _Reader(source).module()
 
@@ -26,6 +27,7 @@ class _Reader:
         self.cursor = Cursor(source)
         self.version = self.target = ""
         self.entries: dict[str, Entry] = {}
+        self.functions: dict[str, Function] = {}
         self.variables: list[Variable] = []
         self.files: dict[int, str] = {}
 
@@ -39,7 +41,10 @@ class _Reader:
             cursor.source,
             self.version,
             self.target,
-            self.entries,
+            {
+                name: with_calls(entry, self.functions, cursor.source)
+                for name, entry in self.entries.items()
+            },
             tuple(self.variables),
             self.files,
         )
@@ -91,18 +96,12 @@ class _Reader:
         name = cursor.expect_kind("word", "the name of an entry")
         if name.text in self.entries:
             cursor.fail(f"entry {name.text!r} stands twice", name.span)
-        parameters: list[Variable] = []
-        if cursor.accept("("):
-            parameters = [
-                each
-                for group in cursor.listed(lambda: parse_variables(cursor, end=""), ")")
-                for each in group
-            ]
+        parameters = self._parameters()
         max_threads = self._bounds()
         body = parse_body(cursor)
         return Entry(
             name.text,
-            tuple(parameters),
+            parameters,
             body.registers,
             tuple(body.variables),
             tuple(body.instructions),
@@ -124,9 +123,32 @@ class _Reader:
         return found
 
     def _function(self) -> None:
-        """A device function: calls are refused where they stand, so its body is left out."""
+        """A device function; one without a body is only announced."""
         cursor = self.cursor
+        cursor.expect(".func")
+        results = self._parameters()
+        name = cursor.expect_kind("word", "the name of a function")
+        parameters = self._parameters()
         while cursor.token.text not in ("{", ";") and cursor.token.kind != "end":
             cursor.take()
-        if not cursor.accept(";"):
-            cursor.skip_braces()
+        if cursor.accept(";"):
+            return
+        body = parse_body(cursor)
+        self.functions[name.text] = Function(
+            name.text,
+            results,
+            parameters,
+            body.registers,
+            tuple(body.variables),
+            tuple(body.instructions),
+            body.labels,
+            body.tables,
+        )
+
+    def _parameters(self) -> tuple[Variable, ...]:
+        """A list in parentheses, or none."""
+        cursor = self.cursor
+        if not cursor.accept("("):
+            return ()
+        groups = cursor.listed(lambda: parse_variables(cursor, end=""), ")")
+        return tuple(each for group in groups for each in group)

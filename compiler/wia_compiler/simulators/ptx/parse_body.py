@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -39,6 +40,7 @@ class Body:
     tables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     location: tuple[int, int, int] | None = None
     hidden: list[dict[str, str]] = field(default_factory=list[dict[str, str]])
+    blocks: int = 0
 
     def declare(self, name: str, type: PtxType) -> None:
         """A register of the innermost block."""
@@ -47,6 +49,19 @@ class Body:
             self.hidden[-1][name] = own
             name = own
         self.registers[name] = type
+
+    def open(self, labels: Sequence[str]) -> None:
+        """A block begins, with labels of its own."""
+        self.blocks += 1
+        self.hidden.append({name: f"{name}@{self.blocks}" for name in labels})
+
+    def placed(self, variable: Variable) -> Variable:
+        """A variable of the innermost block."""
+        if not self.hidden or all(each.name != variable.name for each in self.variables):
+            return variable
+        own = f"{variable.name}@{len(self.variables)}"
+        self.hidden[-1][variable.name] = own
+        return replace(variable, name=own)
 
     def meant(self, operand: Operand) -> Operand:
         """An operand with the registers that its names mean here."""
@@ -90,7 +105,7 @@ def parse_body(cursor: Cursor) -> Body:
     while depth:
         if cursor.accept("{"):
             depth += 1
-            body.hidden.append({})
+            body.open(cursor.labels_of_block())
         elif cursor.accept("}"):
             depth -= 1
             if depth:
@@ -107,21 +122,29 @@ def _statement(cursor: Cursor, body: Body) -> None:
     if token.kind == "directive":
         _directive(cursor, body)
     elif token.kind == "word" and cursor.after.text == ":":
-        cursor.take()
-        cursor.take()
-        if cursor.token.text == ".branchtargets":
-            cursor.take()
-            names = cursor.listed(lambda: cursor.expect_kind("word", "a label").text, ";")
-            body.tables[token.text] = tuple(names)
-            return
-        if token.text in body.labels:
-            cursor.fail(f"label {token.text!r} stands twice", token.span)
-        body.labels[token.text] = len(body.instructions)
+        _label(cursor, body)
     else:
         instruction = _instruction(cursor, body.location)
         if any(body.hidden):
             instruction = _in_scope(instruction, body)
         body.instructions.append(instruction)
+
+
+def _label(cursor: Cursor, body: Body) -> None:
+    """``$L__BB0_2:``, or a table: ``$L_table: .branchtargets $L__BB0_2, $L__BB0_3;``"""
+    token = cursor.take()
+    cursor.expect(":")
+    name = body.named(Symbol(token.text)).name
+    if cursor.token.text == ".branchtargets":
+        cursor.take()
+        targets = cursor.listed(lambda: cursor.expect_kind("word", "a label").text, ";")
+        body.tables[name] = tuple(body.named(Symbol(each)).name for each in targets)
+    elif cursor.token.text in (".callprototype", ".calltargets"):
+        cursor.skip_statement()
+    elif name in body.labels:
+        cursor.fail(f"label {token.text!r} stands twice", token.span)
+    else:
+        body.labels[name] = len(body.instructions)
 
 
 def _directive(cursor: Cursor, body: Body) -> None:
@@ -130,7 +153,7 @@ def _directive(cursor: Cursor, body: Body) -> None:
         case ".reg":
             _registers(cursor, body)
         case ".shared" | ".local" | ".param" | ".const" | ".global":
-            body.variables += parse_variables(cursor)
+            body.variables += [body.placed(each) for each in parse_variables(cursor)]
         case ".loc":
             cursor.take()
             body.location = (cursor.integer(), cursor.integer(), cursor.integer())
@@ -200,7 +223,8 @@ def _operand(cursor: Cursor) -> Operand:
             cursor.take()
             return Group(tuple(cursor.listed(lambda: _element(cursor), "}")))
         case "(":
-            cursor.fail("calls of functions are not simulated", token.span, "inline them")
+            cursor.take()
+            return Group(tuple(cursor.listed(lambda: _element(cursor), ")")))
         case "!":
             cursor.take()
             return Register(cursor.expect_kind("word", "a predicate").text, True)

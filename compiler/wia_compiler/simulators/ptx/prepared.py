@@ -98,12 +98,14 @@ class Prepared:
                 if each.initial:
                     content[: len(each.initial)] = np.frombuffer(each.initial, np.uint8)
                 addresses[each.name] = self.device.add(each.name, content)
-            elif each.space in used and each.count == 0:
+            elif each.space == "shared" and each.count == 0:
                 dynamic.append(each)
-            elif each.space in used:
-                start = -(-used[each.space] // each.align) * each.align
+            else:
+                # Arguments of calls lie in local memory.
+                space = "shared" if each.space == "shared" else "local"
+                start = -(-used[space] // each.align) * each.align
                 addresses[each.name] = start
-                used[each.space] = start + each.size_bytes
+                used[space] = start + each.size_bytes
         if used["shared"] > STATIC_SHARED_BYTES:
             raise ArgumentError(
                 f"{self.entry.name} declares {used['shared']} bytes of shared memory, "

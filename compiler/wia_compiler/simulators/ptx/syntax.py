@@ -132,6 +132,20 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Function:
+    """One device function: what ``.func`` declares, and its body (see ``Entry``)."""
+
+    name: str
+    results: tuple[Variable, ...]
+    parameters: tuple[Variable, ...]
+    registers: dict[str, PtxType]
+    variables: tuple[Variable, ...]
+    instructions: tuple[Instruction, ...]
+    labels: dict[str, int]
+    tables: dict[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class Module:
     """A PTX text: its entries by name and the variables that all of them see."""
 

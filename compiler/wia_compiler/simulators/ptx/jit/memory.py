@@ -11,6 +11,7 @@ from wia_compiler.simulators.ptx.decode_memory import (
     WINDOWS,
     check_memory_flags,
     is_fixed,
+    space_in,
     space_of,
 )
 from wia_compiler.simulators.ptx.jit.access import (
@@ -57,7 +58,7 @@ def write_load(lanes: Lanes, form: Form, slots: Slots) -> None:
     check_memory_flags(form)
     instruction, type = form.instruction, form.type
     targets = items_of(instruction.operands[0])
-    space = space_of(form)
+    space = space_in(form, lanes.scope)
     if space == "param":
         _load_parameters(lanes, form, targets)
         return
@@ -162,7 +163,7 @@ def write_store(lanes: Lanes, form: Form, slots: Slots) -> None:
     """``st``: of lanes that write one place, the last in order stays."""
     check_memory_flags(form)
     instruction, type = form.instruction, form.type
-    space = space_of(form)
+    space = space_in(form, lanes.scope)
     if space in ("param", "const"):
         raise UnknownForm(f"{instruction.name}: stores to {space} memory")
     items = items_of(instruction.operands[1])
