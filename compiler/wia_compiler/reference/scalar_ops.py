@@ -154,6 +154,12 @@ def _power(x: Array, y: Array) -> Array:
     return evaluate("pow", {"input": x, "other": y}, {})
 
 
+def _multiply_add(a: Array, b: Array, c: Array) -> Array:
+    """``a * b + c`` in the next wider type: exact products of f32, one more rounding of the sum."""
+    wide = np.float64 if a.dtype.itemsize < 8 else np.longdouble
+    return np.asarray(a.astype(wide) * b.astype(wide) + c.astype(wide))
+
+
 def _unsigned(function: Callable[[Array, Array], Array]) -> Rule:
     def apply_unsigned(a: Array, b: Array) -> Array:
         return signless(np.asarray(function(unsigned(a), unsigned(b))))
@@ -214,6 +220,7 @@ _RULES: dict[str, Rule] = {
     "arith.shrsi": _shifted(np.right_shift),
     "arith.shrui": _unsigned(np.right_shift),
     "arith.select": np.where,
+    "math.fma": _multiply_add,
     "math.absf": np.abs,
     "math.absi": np.abs,
     "math.trunc": np.trunc,

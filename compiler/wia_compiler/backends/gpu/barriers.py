@@ -23,6 +23,19 @@ class _Open:
     def conflicts(self, reads: set[object], writes: set[object]) -> bool:
         return bool(reads & self.written or writes & (self.read | self.written))
 
+    def copy(self) -> _Open:
+        """The same, on its own."""
+        return _Open(set(self.read), set(self.written))
+
+    def holds(self, other: _Open) -> bool:
+        """Whether all that is open there is open here."""
+        return other.read <= self.read and other.written <= self.written
+
+    def add(self, other: _Open) -> None:
+        """What is open there is open here too."""
+        self.read |= other.read
+        self.written |= other.written
+
     def clear(self) -> None:
         self.read.clear()
         self.written.clear()
@@ -33,8 +46,9 @@ def leaves_behind_barrier(body: Block) -> set[ComputeOp]:
 
     The rule: a barrier stands before a leaf that reads a shared buffer written since the last
     barrier, and before one that writes a shared buffer read or written since. A loop's body
-    follows itself. A reduction at level ``block`` writes its own scratch memory, waits once inside
-    and reads it, so it needs a barrier before it only where nothing waited since its last turn.
+    follows itself: barriers are those that its later turns need. A reduction at level ``block``
+    writes its own scratch memory, waits once inside and reads it, so it needs a barrier before it
+    only where nothing waited since its last turn.
     """
     found: set[ComputeOp] = set()
     _walk(body, _Open(), found)
@@ -46,22 +60,32 @@ def _walk(body: Block, state: _Open, found: set[ComputeOp]) -> None:
         if isinstance(op, ComputeOp):
             _visit(op, state, found)
         elif isinstance(op, ForOp):
-            _walk(op.body.block, state, found)
-            if op.level.data in ("serial", "grid"):
-                _walk(op.body.block, state, found)
+            _walk_loop(op, state, found)
         elif isinstance(op, scf.IfOp):
             _walk_branch(op, state, found)
 
 
+def _walk_loop(op: ForOp, state: _Open, found: set[ComputeOp]) -> None:
+    """A loop that runs again begins with what its last turn left, whatever turn that was."""
+    entry = state.copy()
+    while op.level.data in ("serial", "grid"):
+        last = entry.copy()
+        _walk(op.body.block, last, set(found))
+        if entry.holds(last):
+            break
+        entry.add(last)
+    state.add(entry)
+    _walk(op.body.block, state, found)
+
+
 def _walk_branch(op: scf.IfOp, state: _Open, found: set[ComputeOp]) -> None:
     """Either way may be taken, by all threads alike: what is open after one of them is open."""
-    before = _Open(set(state.read), set(state.written))
+    before = state.copy()
     for region in op.regions:
         for block in region.blocks:
-            own = _Open(set(before.read), set(before.written))
+            own = before.copy()
             _walk(block, own, found)
-            state.read |= own.read
-            state.written |= own.written
+            state.add(own)
 
 
 def _visit(leaf: ComputeOp, state: _Open, found: set[ComputeOp]) -> None:

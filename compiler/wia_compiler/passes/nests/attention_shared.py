@@ -11,7 +11,7 @@
       map weights[i, j] = 2 ** ((scores[i, j] - larger[i]) * scale)
       map total, sums: scaled down;  reduce total[i] += weights[i, j]
       contract sums[i, v] += weights[i, j] * value_tile[j, v]
-    map result[i, v] = sums[i, v] / total[i]               by way of a tile, if rows are a quad's
+    map result[i, v] = sums[i, v] / total[i]
 
 Tiles are whole: what lies past the ends of an array reads as 0, scores of keys past the end are
 -inf. Where the target multiplies tiles of the dtype (tensor cores), tiles keep it and weights are
@@ -63,9 +63,6 @@ class SharedBlock:
         scope = "register" if tiles.has_products else SHARED
         weights = writer.buffer("weights", [rows, tiles.keys + tiles.weights_padding], tile, scope)
         self.weights = Tile(weights, ("i", "j"))
-        self.result = self.query if tiles.has_products else None
-        if tiles.has_products and tiles.width != tiles.values:
-            self.result = writer.buffer("result_tile", [rows, tiles.values], tile, SHARED)
         # Scores are compared as they are, and their differences scaled, where that is the same.
         self.scales_first = heads.scale <= 0 or heads.mask_dtype not in (None, BOOL)
         self.factor = heads.scale * math.log2(math.e)
@@ -88,13 +85,9 @@ class SharedBlock:
         axes = {"i": tiles.queries, "v": tiles.values}
         place = (*heads.place("result", "", "")[:-2], f"{self.first} + i", "v")
         bounds = [(f"{self.first} + i", heads.queries), ("v", heads.values)]
-        target, reads = Tile(heads.memory["result"], place), [self.sums, self.total]
-        if self.result is None:
-            writer.leaf("map", axes, reads, target, self._quotient, bounds=bounds)
-            return
-        held = Tile(self.result, ("i", "v"))
-        writer.leaf("map", axes, reads, held, self._quotient)
-        writer.leaf("map", axes, [held], target, _same, bounds=bounds)
+        target = Tile(heads.memory["result"], place)
+        writer.leaf("map", axes, [self.sums, self.total], self.sums, self._quotient)
+        writer.leaf("map", axes, [self.sums], target, self._rounded, bounds=bounds)
 
     def _fetch(self, name: str, tile: SSAValue, first: str) -> None:
         """Copy a block of an operand, from row ``first`` on, to its tile; 0 past its ends."""
@@ -243,9 +236,12 @@ class SharedBlock:
         wide = self.heads.wide
         none = body.compare("oeq", largest, body.constant(-math.inf, wide))
         finite = body.select(none, body.constant(0, wide), largest)
-        below = body.add(arith.SubfOp(score, finite))
-        if not self.scales_first:
-            below = body.add(arith.MulfOp(below, body.constant(self.factor, wide)))
+        if self.scales_first:
+            below = body.add(arith.SubfOp(score, finite))
+        else:
+            factor = body.constant(self.factor, wide)
+            ends = body.add(arith.MulfOp(finite, body.constant(-self.factor, wide)))
+            below = body.add(math_dialect.FmaOp(score, factor, ends))
         return body.add(
             math_dialect.Exp2Op(below, _APPROXIMATE if self.tiles.has_products else None)
         )
@@ -258,7 +254,10 @@ class SharedBlock:
         wide = self.heads.wide
         none = body.compare("oeq", weights, body.constant(0, wide))
         divisor = body.select(none, body.constant(1, wide), weights)
-        return cast_scalar(body, body.add(arith.DivfOp(total, divisor)), wide, self.heads.dtype)
+        return body.add(arith.DivfOp(total, divisor))
+
+    def _rounded(self, body: Body, x: SSAValue) -> SSAValue:
+        return cast_scalar(body, x, self.heads.wide, self.heads.dtype)
 
     def _multiply_add(self, body: Body, a: SSAValue, b: SSAValue, held: SSAValue) -> SSAValue:
         tile, wide = self.tiles.dtype, self.heads.wide

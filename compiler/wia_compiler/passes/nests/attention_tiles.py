@@ -64,8 +64,6 @@ class BlockTiles:
         elements += self.keys * self.values
         if not self.has_products:
             elements += self.queries * (self.keys + self.weights_padding)
-        elif self.width != self.values:
-            elements += self.queries * self.values
         return elements * self.dtype.size_bytes
 
 
@@ -87,14 +85,16 @@ def block_tiles(
             f"a head is {max(width, values)} wide, registers hold sums of {LARGEST_WIDTH} a row"
         )
     has_products = dtype.name in facts.tile_products
-    across = _round_up(width, STEP if has_products else 2 * STEP)
-    sides = (across, _round_up(values), dtype if has_products else wide, has_products)
+    if has_products:
+        sides = (_row_of(width), _row_of(values), dtype, True)
+    else:
+        sides = (_round_up(width, 2 * STEP), _round_up(values), wide, False)
     if asked:
         default = _PRODUCTS[0] if has_products else _SUMS[0]
         return BlockTiles(asked.get("query", default[0]), asked.get("key", default[1]), *sides)
     seen: list[int] = []
     for rows, columns in _PRODUCTS if has_products else _SUMS:
-        tiles = BlockTiles(min(rows, _round_up(queries)), min(columns, _round_up(keys)), *sides)
+        tiles = BlockTiles(min(rows, _halved(queries)), min(columns, _halved(keys)), *sides)
         if tiles.shared_bytes <= facts.shared_bytes:
             return tiles
         seen.append(tiles.shared_bytes)
@@ -102,6 +102,16 @@ def block_tiles(
         f"its tiles take at least {min(seen)} bytes of shared memory, a block has "
         f"{facts.shared_bytes}"
     )
+
+
+def _halved(size: int) -> int:
+    """The smallest 16 · 2^n that holds ``size``."""
+    return STEP << max(-(-size // STEP) - 1, 0).bit_length()
+
+
+def _row_of(width: int) -> int:
+    """Elements of a row of 16-bit elements whose chunks can change places: 2^n or lines of 128."""
+    return next((size for size in (16, 32) if width <= size), _round_up(width, 64))
 
 
 def _round_up(size: int, step: int = STEP) -> int:
