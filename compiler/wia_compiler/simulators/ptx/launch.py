@@ -171,7 +171,7 @@ def _launched(
             return launch, counted
         launch = Prepared(module, entry, args, shared_bytes)
     # Code for whole warps first, then for warps whose lanes part ways.
-    for parted in () if engine == "numpy" else (False, True):
+    for parted in () if engine == "numpy" else launch.ways:
         counted = launch.run_compiled(sizes, parted=parted)
         if counted is not None:
             return launch, counted

@@ -100,18 +100,26 @@ class Transfer:
 class Barriers:
     """The barriers in the shared memory of some blocks, each by its byte in all of that memory.
 
-    ``changes`` goes up whenever a barrier changes, so that who sleeps can look again.
+    ``changes`` goes up whenever a barrier changes, so that who sleeps can look again;
+    ``in_flight_at`` has the number of transfers on their way for each 8 bytes.
     """
 
     def __init__(self, shared: NDArray[np.uint8]):
         self._words = shared.reshape(-1)[: shared.size // 8 * 8].view(np.uint64)
         self._transfers: dict[int, list[Transfer]] = {}
+        self.in_flight_at = np.zeros(len(self._words), np.int32)
         self.changes = 0
 
     @property
-    def in_flight(self) -> int:
+    def in_flight(self) -> list[Transfer]:
         """Transfers that have not landed."""
-        return sum(map(len, self._transfers.values()))
+        return [each for waiting in self._transfers.values() for each in waiting]
+
+    def clear(self) -> None:
+        """Forget what is on its way: the blocks have ended."""
+        for place in self._transfers:
+            self.in_flight_at[place // BARRIER_BYTES] = 0
+        self._transfers = {}
 
     def init(self, place: int, count: int) -> None:
         """``mbarrier.init``: phase 0, which waits for ``count`` arrivals."""
@@ -124,7 +132,7 @@ class Barriers:
         """``mbarrier.inval``: the memory may be used for something else."""
         self.word(place)
         self._refuse_transfers(place, "is invalidated")
-        self._words[place // 8] = 0
+        self._words[place // BARRIER_BYTES] = 0
         self.changes += 1
 
     def _refuse_transfers(self, place: int, what: str) -> None:
@@ -133,7 +141,7 @@ class Barriers:
 
     def word(self, place: int) -> int:
         """The 64 bits of a barrier; ``Misuse`` where there is none."""
-        word = int(self._words[place // 8])
+        word = int(self._words[place // BARRIER_BYTES])
         if word >> MARK_SHIFT != MARK:
             raise Misuse(
                 "no mbarrier was initialised there",
@@ -146,7 +154,7 @@ class Barriers:
         return BarrierState.of(self.word(place))
 
     def _put(self, place: int, state: BarrierState) -> None:
-        self._words[place // 8] = state.word()
+        self._words[place // BARRIER_BYTES] = state.word()
         self.changes += 1
 
     def arrive(
@@ -188,6 +196,7 @@ class Barriers:
         """Something is on its way."""
         self.word(place)
         self._transfers.setdefault(place, []).append(transfer)
+        self.in_flight_at[place // BARRIER_BYTES] += 1
         self.changes += 1
 
     def add_pending(self, place: int) -> None:
@@ -202,13 +211,19 @@ class Barriers:
         if state.pending == 0 and state.tx == 0:
             state = replace(state, pending=state.expected, phase=state.phase ^ 1)
             self._put(place, state)
-            waiting = self._transfers.get(place, [])
-            self._transfers[place] = [each for each in waiting if not each.counted]
-            for transfer in waiting:
-                if transfer.counted:
-                    transfer.land()
+            self.land(place)
         else:
             self._put(place, state)
+
+    def land(self, place: int) -> None:
+        """Show the bytes that counted for the phase of a barrier that is over."""
+        waiting = self._transfers.get(place, [])
+        rest = [each for each in waiting if not each.counted]
+        self._transfers[place] = rest
+        self.in_flight_at[place // BARRIER_BYTES] = len(rest)
+        for transfer in waiting:
+            if transfer.counted:
+                transfer.land()
 
     def is_complete(self, place: int, phase: int) -> bool:
         """Whether the phase of a parity is over, once what is on its way for it has come."""

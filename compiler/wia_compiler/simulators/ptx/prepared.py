@@ -21,7 +21,7 @@ from wia_compiler.simulators.ptx.decode import Decoded, decode
 from wia_compiler.simulators.ptx.decode_warpgroup import check_warpgroups
 from wia_compiler.simulators.ptx.faults import PtxFault
 from wia_compiler.simulators.ptx.findings import Findings
-from wia_compiler.simulators.ptx.graph import BasicBlock, blocks_of
+from wia_compiler.simulators.ptx.graph import BasicBlock, blocks_of, waits_for_phase
 from wia_compiler.simulators.ptx.limits import STATIC_SHARED_BYTES, max_shared_bytes
 from wia_compiler.simulators.ptx.machine import Machine
 from wia_compiler.simulators.ptx.mbarrier import Barriers
@@ -210,6 +210,12 @@ class Prepared:
         counted.seconds = time.process_time() - started
         return counted
 
+    @property
+    def ways(self) -> tuple[bool, ...]:
+        """Whether to compile for lanes that part: one way after the other."""
+        waits = any(waits_for_phase(each) for each in self.entry.instructions)
+        return (True,) if waits else (False, True)
+
     def is_compiled(self, launch: LaunchSizes) -> bool:
         """Whether machine code for the entry is at hand."""
         if not is_loaded():
@@ -245,7 +251,8 @@ class Prepared:
             self.shared_bytes,
             self.local_bytes,
             len(self.blocks),
-            len(self.code),
+            self.entry.instructions,
+            launch.counts_memory,
         )
         first = self.blocks[0].rank
         started = time.process_time()

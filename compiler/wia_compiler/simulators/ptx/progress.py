@@ -12,6 +12,8 @@ from wia_compiler.simulators.ptx.threads import WARP, Mask, Threads
 DONE = np.iinfo(np.int32).max
 """The place of a thread that has ended, or that does not exist."""
 NO_BARRIER = -1
+MOST_STALLS = 64
+"""How often all waits for a phase may end without it, before that is called a deadlock."""
 
 
 @dataclass
@@ -20,7 +22,8 @@ class Progress:
 
     ``gathering`` threads wait for lanes of their warp, ``asleep`` ones for the phase of an
     mbarrier; ``barrier`` is the number of the barrier of its block that a thread waits at. The wait
-    of an ``expired`` thread may end although its phase has not come.
+    of an ``expired`` thread may end although its phase has not come. Lanes of a warp of which some
+    sleep wait for these where they are farther on, but for ``loose`` ones.
     """
 
     place: NDArray[np.int32]
@@ -28,6 +31,7 @@ class Progress:
     gathering: Mask
     asleep: Mask
     expired: Mask
+    loose: Mask
 
     @staticmethod
     def of(threads: Threads, first_rank: int) -> Progress:
@@ -37,6 +41,7 @@ class Progress:
             np.where(threads.exists, np.int32(first_rank), np.int32(DONE)),
             np.full(threads.count, NO_BARRIER),
             none,
+            none.copy(),
             none.copy(),
             none.copy(),
         )
@@ -49,13 +54,26 @@ class Progress:
     @property
     def ready(self) -> Mask:
         """Threads that can run."""
+        found = self._unblocked
+        return found & ~self.held if self.asleep.any() else found
+
+    @property
+    def _unblocked(self) -> Mask:
         blocked = self.gathering | self.asleep | (self.barrier != NO_BARRIER)
         return self.alive & ~blocked
+
+    @property
+    def held(self) -> Mask:
+        """Threads that only wait for lanes of their warp that sleep."""
+        sleeping = np.where(self.asleep, self.place, np.int32(DONE)).reshape(-1, WARP)
+        ahead = self.place.reshape(-1, WARP) > sleeping.min(axis=1)[:, None]
+        return self._unblocked & ahead.reshape(-1) & ~self.loose
 
     def wake(self) -> None:
         """Let those look again that wait for other threads."""
         self.gathering[...] = False
         self.asleep[...] = False
+        self.loose[...] = False
 
     def arrivals(self, came: Mask) -> NDArray[np.int64]:
         """Of each warp, the threads that count as come: those of a mask, and with the first of a

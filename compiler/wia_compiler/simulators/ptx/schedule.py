@@ -25,7 +25,7 @@ from wia_compiler.simulators.ptx.graph import (
 from wia_compiler.simulators.ptx.machine import Machine
 from wia_compiler.simulators.ptx.named_barriers import NamedBarriers
 from wia_compiler.simulators.ptx.operands import Read, Scope, reader
-from wia_compiler.simulators.ptx.progress import DONE, NO_BARRIER, Progress
+from wia_compiler.simulators.ptx.progress import DONE, MOST_STALLS, NO_BARRIER, Progress
 from wia_compiler.simulators.ptx.syntax import Immediate, Instruction, Register
 from wia_compiler.simulators.ptx.threads import WARP, Array, Mask
 from wia_compiler.simulators.ptx.types import TYPES
@@ -38,8 +38,6 @@ class OutOfPatience(Exception):
     """The launch takes longer than it was to take on this engine."""
 
 
-_MOST_STALLS = 64
-"""How often all waits for a phase may end without it, before that is called a deadlock."""
 _WARPS_PER_SECOND = 3e6
 _STEP_SECONDS = 1e-5
 """What numpy takes for an instruction: of each warp, and in any case."""
@@ -111,7 +109,7 @@ class Scheduler:
             progress.gathering[...] = False
             if machine.changes != changes:
                 changes, stalls = machine.changes, 0
-                progress.asleep[...] = False
+                progress.wake()
 
     def _gathered(
         self, machine: Machine, block: BasicBlock, active: Mask, progress: Progress
@@ -151,7 +149,8 @@ class Scheduler:
         return active & ~sleeps
 
     def _stalled(self, machine: Machine, progress: Progress, stalls: int) -> int:
-        """No thread can go on: open a barrier, or let waits for a phase end without it.
+        """No thread can go on: open a barrier, let lanes pass by those of their warp that sleep, or
+        let waits for a phase end without it.
 
         ``stalls`` is how often that was in a row, without a change of any mbarrier; a new count.
         """
@@ -159,9 +158,13 @@ class Scheduler:
         if machine.cluster.complete(progress.alive) or opened:
             progress.wake()
             return 0
+        held = progress.held
+        if held.any():
+            progress.loose |= held
+            return stalls
         asleep = progress.asleep & progress.alive
         timed = asleep & np.isin(progress.place, self._timed_ranks)
-        if not timed.any() or stalls >= _MOST_STALLS:
+        if not timed.any() or stalls >= MOST_STALLS:
             self._deadlock(machine, progress)
         progress.expired |= timed
         progress.wake()

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from wia_compiler.simulators.ptx.jit.layout import (
+    ASLEEP,
     BAIL,
     COPIES_BYTES,
+    COUNTED,
+    FINISH,
     ISSUED,
+    NAMED_BARRIERS,
+    NAMED_BYTES,
     STUCK,
     WarpLayout,
     word_offset,
 )
+from wia_compiler.simulators.ptx.progress import MOST_STALLS
 from wia_compiler.simulators.ptx.threads import WARP
 
 
@@ -51,6 +57,12 @@ entry:
   %all_local = mul i64 %lanes, %local_bytes
   %last = add i64 %first, %count
   %states = alloca [{WARP} x i32], align 64
+  %states_place = getelementptr i8, ptr %context, i64 {word_offset("states")}
+  store ptr %states, ptr %states_place, align 8
+  %named = alloca [{NAMED_BARRIERS * NAMED_BYTES} x i8], align 64
+  %named_place = getelementptr i8, ptr %context, i64 {word_offset("named")}
+  store ptr %named, ptr %named_place, align 8
+  %mode_place = getelementptr i8, ptr %context, i64 {word_offset("mode")}
   br label %block
 block:
   %number = phi i64 [ %first, %entry ], [ %following, %{_last(layout)} ]
@@ -79,15 +91,27 @@ clear:
 ready_to_run:
   call void @llvm.memcpy.p0.p0.i64(ptr %warps, ptr %fresh, i64 %warp_bytes, i1 false)
   store [{WARP} x i32] zeroinitializer, ptr %states, align 64
+  store [{NAMED_BARRIERS * NAMED_BYTES} x i8] zeroinitializer, ptr %named, align 64
   br label %round
 round:
+  ; Mode 1 lets lanes pass by those of their warp that sleep, mode 3 also ends waits for a phase.
+  %mode = phi i64 [ 0, %ready_to_run ], [ 0, %look ], [ 0, %slept ], [ 1, %loosen ],
+    [ 3, %expire ], [ 0, %released ]
+  %stalls = phi i64 [ 0, %ready_to_run ], [ %stalls, %look ], [ %stalls, %slept ],
+    [ %stalls, %loosen ], [ %stalled, %expire ], [ 0, %released ]
+  %changes_before = phi i64 [ -1, %ready_to_run ], [ %changes_before, %look ],
+    [ %changes_before, %slept ], [ %changes_before, %loosen ], [ %changes_now, %expire ],
+    [ -1, %released ]
+  store i64 %mode, ptr %mode_place, align 8
+{word("budget", "budget")}
   br label %warp
 warp:
   %at = phi i64 [ 0, %round ], [ %next, %step ]
-  %running = phi i64 [ 0, %round ], [ %more, %step ]
   %state_place = getelementptr i32, ptr %states, i64 %at
   %state = load i32, ptr %state_place, align 4
-  %ready = icmp eq i32 %state, 0
+  %free = icmp eq i32 %state, 0
+  %slept_before = icmp eq i32 %state, {ASLEEP}
+  %ready = or i1 %free, %slept_before
   br i1 %ready, label %run, label %skip
 run:
   %offset = mul i64 %at, {warp_bytes}
@@ -104,27 +128,64 @@ ran:
 skip:
   br label %step
 step:
-  %waits = phi i32 [ %new, %ran ], [ %state, %skip ]
-  %alive = icmp ne i32 %waits, -1
-  %one = zext i1 %alive to i64
-  %more = add i64 %running, %one
   %next = add i64 %at, 1
   %all = icmp uge i64 %next, %warp_count
-  br i1 %all, label %look, label %warp
+  br i1 %all, label %scan, label %warp
+scan:
+  ; Whether any warp is left, can run, or sleeps.
+  %s = phi i64 [ 0, %step ], [ %s_next, %scan ]
+  %living = phi i1 [ false, %step ], [ %lives, %scan ]
+  %runnable = phi i1 [ false, %step ], [ %runs, %scan ]
+  %sleeping = phi i1 [ false, %step ], [ %sleeps, %scan ]
+  %s_place = getelementptr i32, ptr %states, i64 %s
+  %s_state = load i32, ptr %s_place, align 4
+  %s_alive = icmp ne i32 %s_state, -1
+  %s_ready = icmp eq i32 %s_state, 0
+  %s_asleep = icmp eq i32 %s_state, {ASLEEP}
+  %lives = or i1 %living, %s_alive
+  %runs = or i1 %runnable, %s_ready
+  %sleeps = or i1 %sleeping, %s_asleep
+  %s_next = add i64 %s, 1
+  %s_all = icmp uge i64 %s_next, %warp_count
+  br i1 %s_all, label %some, label %scan
+some:
+  br i1 %lives, label %look, label %copies_end
 look:
-  %none = icmp eq i64 %more, 0
-  br i1 %none, label %ended, label %compare
+  br i1 %runs, label %round, label %rest
+rest:
+  br i1 %sleeps, label %slept, label %compare
+slept:
+  ; Somebody ran since the last look: those that sleep look again.
+{word("budget", "budget_now")}
+  %nobody = icmp eq i64 %budget_now, %budget
+  br i1 %nobody, label %stall, label %round
+stall:
+  %strict = icmp eq i64 %mode, 0
+  br i1 %strict, label %loosen, label %tally
+loosen:
+  br label %round
+tally:
+{word("changes", "changes_now")}
+  %unchanged = icmp eq i64 %changes_now, %changes_before
+  %counted = select i1 %unchanged, i64 %stalls, i64 0
+  %stalled = add i64 %counted, 1
+  %enough = icmp ugt i64 %stalled, {MOST_STALLS}
+  br i1 %enough, label %stuck, label %expire
+expire:
+  br label %round
 compare:
   ; All that live wait: a barrier opens if it is the same for all of them.
-  %w = phi i64 [ 0, %look ], [ %w_next, %compared ]
-  %barrier = phi i32 [ 0, %look ], [ %barrier_next, %compared ]
+  %w = phi i64 [ 0, %rest ], [ %w_next, %compared ]
+  %barrier = phi i32 [ 0, %rest ], [ %barrier_next, %compared ]
   %w_place = getelementptr i32, ptr %states, i64 %w
   %w_state = load i32, ptr %w_place, align 4
   %gone = icmp eq i32 %w_state, -1
   %unknown = icmp eq i32 %barrier, 0
   %same = icmp eq i32 %w_state, %barrier
   %fits = or i1 %unknown, %same
-  %fine = or i1 %gone, %fits
+  %all_threads = icmp slt i32 %w_state, {COUNTED}
+  %opens = and i1 %all_threads, %fits
+  %fine = or i1 %gone, %opens
   br i1 %fine, label %compared, label %stuck
 compared:
   %barrier_next = select i1 %gone, i32 %barrier, i32 %w_state
@@ -143,6 +204,14 @@ released:
   %r_next = add i64 %r, 1
   %r_all = icmp uge i64 %r_next, %warp_count
   br i1 %r_all, label %round, label %release
+copies_end:
+{word("outgoing", "outgoing")}
+  %idle = icmp eq i64 %outgoing, 0
+  br i1 %idle, label %ended, label %finish
+finish:
+  %finished_copies = call i64 @call_out(ptr %context, i64 {FINISH}, i64 0, i64 0, ptr null)
+  %bad_end = icmp slt i64 %finished_copies, 0
+  br i1 %bad_end, label %stuck, label %ended
 {_agreement(layout)}
   %following = add i64 %number, 1
   br label %block

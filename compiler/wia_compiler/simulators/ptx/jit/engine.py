@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from wia_compiler.passes.llvm.library import llvm_binding
 from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
+from wia_compiler.simulators.ptx.bulk_copies import BulkUnit
 from wia_compiler.simulators.ptx.counted import Counted, Executed
 from wia_compiler.simulators.ptx.graph import BasicBlock
 from wia_compiler.simulators.ptx.jit.blocks import blocks_text
+from wia_compiler.simulators.ptx.jit.callbacks import Callbacks
 from wia_compiler.simulators.ptx.jit.kept import EntryCode, kept_code
 from wia_compiler.simulators.ptx.jit.layout import (
     CONTEXT,
@@ -27,6 +29,7 @@ from wia_compiler.simulators.ptx.jit.layout import (
     WarpLayout,
 )
 from wia_compiler.simulators.ptx.jit.program import write_program
+from wia_compiler.simulators.ptx.mbarrier import Barriers
 from wia_compiler.simulators.ptx.memory import DeviceMemory
 from wia_compiler.simulators.ptx.operands import Scope
 from wia_compiler.simulators.ptx.syntax import Entry, Instruction, Module
@@ -157,7 +160,12 @@ class Launching:
     shared_bytes: int
     local_bytes: int
     block_count: int
-    instruction_count: int
+    code: Sequence[Instruction]
+    counts_memory: bool
+
+    bulk_traffic: dict[tuple[int, str], Traffic] = field(
+        default_factory=dict[tuple[int, str], Traffic]
+    )
 
     def run(self, grid: Size, block: Size, first_rank: int, budget: int | None) -> bool:
         """Run every block; ``False`` where the launch must be run from its start in another way.
@@ -168,20 +176,33 @@ class Launching:
         threads = block[0] * block[1] * block[2]
         warps = -(-threads // WARP)
         fresh = _fresh_warps(layout, warps, threads, block, first_rank)
+        shared = aligned(np.zeros(-(-self.shared_bytes // 16) * 16 + 64, np.uint8))
+        barriers = Barriers(shared)
+        unit = BulkUnit(
+            self.device,
+            self.parameters,
+            shared,
+            len(shared),
+            self.shared_bytes,
+            self.counts_memory,
+            barriers,
+            traffic=self.bulk_traffic,
+        )
+        callbacks = Callbacks(unit, self.code)
         words: dict[str, Any] = {
             "arena": self.device.arena,
             "arena_bytes": len(self.device.arena),
             "ends": self.device.ends,
-            "shared": aligned(np.zeros(self.shared_bytes + 64, np.uint8)),
+            "shared": shared,
             "shared_bytes": self.shared_bytes,
             "local": np.zeros(max(1, self.local_bytes * warps * WARP), np.uint8),
             "local_bytes": self.local_bytes,
             "parameters": self.parameters,
             "warps_executed": np.zeros(self.block_count, np.int64),
             "threads_executed": np.zeros(self.block_count, np.int64),
-            "predicated": np.zeros(self.instruction_count, np.int64),
-            "branches": np.zeros(self.instruction_count, np.int64),
-            "divergent": np.zeros(self.instruction_count, np.int64),
+            "predicated": np.zeros(len(self.code), np.int64),
+            "branches": np.zeros(len(self.code), np.int64),
+            "divergent": np.zeros(len(self.code), np.int64),
             "traffic": np.zeros(
                 (max(1, len(self.compiled.code.accesses)), TRAFFIC_WORDS), np.int64
             ),
@@ -190,6 +211,8 @@ class Launching:
             "warp_count": warps,
             "copies": np.zeros(warps * COPIES_BYTES, np.uint8),
             "threads": threads,
+            "in_flight_at": barriers.in_flight_at,
+            "call": callbacks.address,
         }
         for axis, size, count in zip("xyz", block, grid, strict=True):
             words |= {f"ntid.{axis}": size, f"nctaid.{axis}": count}
@@ -206,6 +229,8 @@ class Launching:
         for start in range(0, total, _BLOCKS_AT_A_TIME):
             count = min(_BLOCKS_AT_A_TIME, total - start)
             result = function(context.ctypes.data, fresh.ctypes.data, start, count)
+            if callbacks.raised is not None:
+                raise callbacks.raised
             if result == SPENT:
                 raise Spent(int(context[CONTEXT.index("at")]))
             if result:
@@ -227,7 +252,7 @@ class Launching:
             if numbers[0]:
                 requests, sectors, ideal, wavefronts, least = map(int, numbers)
                 traffic[at, space] = Traffic(requests, sectors, ideal, wavefronts, least, size)
-        return Counted(executed, traffic)
+        return Counted(executed, traffic | self.bulk_traffic)
 
 
 def aligned(raw: NDArray[np.uint8]) -> NDArray[np.uint8]:

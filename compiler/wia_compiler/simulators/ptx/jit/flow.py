@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from wia_compiler.simulators.ptx.graph import ENDINGS, BasicBlock, waits_for_block
 from wia_compiler.simulators.ptx.jit.code import Function
 from wia_compiler.simulators.ptx.jit.counts import add_to
-from wia_compiler.simulators.ptx.jit.layout import DONE
+from wia_compiler.simulators.ptx.jit.lanes import Lanes
+from wia_compiler.simulators.ptx.jit.layout import ASLEEP, COUNTED, DONE
+from wia_compiler.simulators.ptx.jit.named import only_whole_warps, write_arrival
 from wia_compiler.simulators.ptx.jit.specials import word
+from wia_compiler.simulators.ptx.named_barriers import block_barrier
 from wia_compiler.simulators.ptx.syntax import Immediate, Instruction
-from wia_compiler.simulators.ptx.values.form import UnknownForm
+from wia_compiler.simulators.ptx.values.form import Form, UnknownForm
 
 
 def places_of(function: Function) -> str:
@@ -36,11 +39,19 @@ class Flow:
     blocks: Sequence[BasicBlock]
     code: Sequence[Instruction]
 
-    def leave(self, block: BasicBlock, at: int, bits: str, taken: str, *, masked: bool) -> None:
-        """The end of a block: where its lanes go."""
+    @property
+    def has_counts(self) -> bool:
+        """Whether a barrier of the entry is for some threads of the block."""
+        barriers = (each for each in self.code if waits_for_block(each))
+        return any(len(each.operands) > 1 or "arrive" in each.modifiers for each in barriers)
+
+    def leave(
+        self, block: BasicBlock, at: int, bits: str, taken: str, lanes: Lanes, *, masked: bool
+    ) -> None:
+        """The end of a block: where its lanes go; ``lanes`` are its registers."""
         function, instruction = self.function, self.code[at]
         if waits_for_block(instruction):
-            self._wait(block, instruction, bits, masked=masked)
+            self._wait(block, instruction, bits, lanes, masked=masked)
             return
         match instruction.opcode:
             case "bra":
@@ -73,6 +84,26 @@ class Flow:
             return
         self._move(bits, self._rank_after(block), masked=masked)
         self.function.emit("br label %dispatch")
+
+    def sleep(self, block: BasicBlock, missing: str, bits: str, how: str, *, masked: bool) -> None:
+        """Lanes wait at the beginning of their block, noted in a mask; others may go on."""
+        function = self.function
+        if not masked:
+            self._move(bits, block.rank, masked=False)
+        before = function.new(f"load i32, ptr %{how}, align 4")
+        function.emit(
+            f"store i32 {function.new(f'or i32 {before}, {missing}')}, ptr %{how}, align 4"
+        )
+        function.emit("br label %dispatch")
+
+    def done(self) -> None:
+        """No lane can go on: the warp has ended, or sleeps."""
+        function = self.function
+        asleep = function.new("load i32, ptr %asleep, align 4")
+        gathering = function.new("load i32, ptr %gathering, align 4")
+        sleepers = function.new(f"or i32 {asleep}, {gathering}")
+        some = function.new(f"icmp ne i32 {sleepers}, 0")
+        function.emit(f"ret i32 {function.new(f'select i1 {some}, i32 {ASLEEP}, i32 0')}")
 
     def _move(self, bits: str, rank: int, *, masked: bool) -> None:
         """Send the lanes that run to one place."""
@@ -125,20 +156,32 @@ class Flow:
         self.function.emit("br label %dispatch")
 
     def _wait(
-        self, block: BasicBlock, instruction: Instruction, bits: str, *, masked: bool
+        self, block: BasicBlock, instruction: Instruction, bits: str, lanes: Lanes, *, masked: bool
     ) -> None:
-        """A barrier of the block: the warp waits as a whole, or the other engine takes over."""
+        """A barrier of the block: the warp waits as a whole, or the other engine takes over.
+
+        Where any barrier of the entry has a count, all have: without one, that of the block.
+        """
         function = self.function
-        number = instruction.operands[0] if instruction.operands else Immediate(0)
-        simple = isinstance(number, Immediate) and len(instruction.operands) <= 1
-        if not simple or instruction.predicate is not None or "arrive" in instruction.modifiers:
+        barrier = block_barrier(Form(instruction))
+        if instruction.predicate is not None or barrier.action == "red":
             raise UnknownForm(instruction.name)
-        assert isinstance(number, Immediate)
         if masked:
-            alive = function.new("load i32, ptr %alive, align 4")
-            some = function.new(f"icmp ne i32 {alive}, {bits}")
-            fine = function.fresh("fine")
-            function.emit(f"br i1 {some}, label %bail, label %{fine}")
-            function.start(fine)
+            only_whole_warps(function, bits)
+        if not self.has_counts:
+            if not isinstance(barrier.number, Immediate):
+                raise UnknownForm(instruction.name)
+            self._move(bits, self._rank_after(block), masked=masked)
+            function.emit(f"ret i32 {int(barrier.number.value) + 1}")
+            return
+        waits, number = write_arrival(lanes, barrier)
+        if barrier.action == "arrive":
+            self.go(block, bits, masked=masked)
+            return
+        stay, on = function.fresh("stay"), function.fresh("on")
+        function.emit(f"br i1 {waits}, label %{stay}, label %{on}")
+        function.start(stay)
         self._move(bits, self._rank_after(block), masked=masked)
-        function.emit(f"ret i32 {int(number.value) + 1}")
+        function.emit(f"ret i32 {function.new(f'add i32 {number}, {COUNTED}')}")
+        function.start(on)
+        self.go(block, bits, masked=masked)

@@ -14,6 +14,7 @@ CONTEXT = (
     *("parameters", "warps_executed", "threads_executed", "predicated", "branches", "divergent"),
     *("traffic", "budget", "ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z"),
     *("ctaid.x", "ctaid.y", "ctaid.z", "warps", "warp_count", "threads", "at", "copies"),
+    *("states", "named", "mode", "changes", "outgoing", "in_flight_at", "call"),
 )
 """Names of the context's 64-bit words, in order: addresses and numbers."""
 COUNTED_WORDS = 5
@@ -30,6 +31,19 @@ COPY_BYTES = 8 + 8 + 4 * WARP + 16 * WARP
 """One of them: its group, the bytes of a lane, where each lane's go (-1: nowhere), the bytes."""
 COPIES_BYTES = 64 + MOST_COPIES * COPY_BYTES
 """All of a warp: the open group, the number of copies, then these."""
+COUNTED, ASLEEP = 100, 1000
+"""The state of a warp: 0 where it can run, -1 where it has ended, n + 1 where it waits at barrier n
+of all threads, ``COUNTED`` + n at one with a count, ``ASLEEP`` for the phase of an mbarrier."""
+NAMED_BYTES = 16
+NAMED_BARRIERS = 17
+"""The barriers of a block: how many threads came, for how many it is, its generation (i32 each);
+the last is that of the cluster."""
+CLUSTER_BARRIER = 16
+BULK_VALUES = 12
+"""Operands of a bulk copy at most."""
+SETTLE, LAND, FINISH = -1, -2, -3
+"""What compiled code calls for besides bulk copies, which it names by their number: to complete
+what is on its way for a barrier, to land it once its phase is over, to end a block."""
 OPEN_GROUP, ISSUED, PRODUCT_HEADER = 0, 8, 64
 """Of the products of a warp: where the open group and the order of all are; a list's header."""
 DONE = 0x7FFFFFFF
@@ -45,9 +59,11 @@ def word_offset(name: str) -> int:
 class WarpLayout:
     """The memory of a warp, in bytes: the places of its lanes (i32) first, then these.
 
-    ``first_thread`` is the number of its lane 0 in the block. ``products`` are, for each list of
-    registers that ``wgmma`` has its results in (joined by commas), where the group of the one on
-    its way and its bits lie; for ``""`` where the open group and the order of all lie.
+    ``first_thread`` is the number of its lane 0 in the block, ``cluster_phase`` what the generation
+    of the cluster's barrier was when it arrived there, plus one (0: it has not arrived).
+    ``products`` are, for each list of registers that ``wgmma`` has its results in (joined by
+    commas), where the group of the one on its way and its bits lie; for ``""`` where the open group
+    and the order of all lie.
     """
 
     registers: Mapping[str, int]
@@ -55,6 +71,11 @@ class WarpLayout:
     coordinates: Mapping[str, int]
     first_thread: int
     products: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    @property
+    def cluster_phase(self) -> int:
+        """Beside ``first_thread``."""
+        return self.first_thread + 16
 
 
 def warp_layout(kept: Sequence[str], scope: Scope) -> WarpLayout:

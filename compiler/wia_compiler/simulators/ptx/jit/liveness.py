@@ -68,11 +68,9 @@ def registers_read(instruction: Instruction, scope: Scope) -> Iterator[str]:
     if instruction.opcode == "wgmma":
         # A product adds to its result; a wait puts results in place, or leaves what was there.
         yield from registers_written(instruction, scope)
-    start = 0 if instruction.opcode in _NO_RESULT else 1
+    start = 1 if _has_result(instruction) else 0
     for operand in instruction.operands[start:]:
         yield from _names(operand, scope)
-    if start and instruction.operands and isinstance(instruction.operands[0], Address):
-        yield from _names(instruction.operands[0], scope)
 
 
 def registers_written(instruction: Instruction, scope: Scope) -> Iterator[str]:
@@ -80,8 +78,16 @@ def registers_written(instruction: Instruction, scope: Scope) -> Iterator[str]:
     if instruction.opcode == "wgmma" and "wait_group" in instruction.modifiers:
         for names in results_of_products(scope):
             yield from names
-    elif instruction.opcode not in _NO_RESULT and instruction.operands:
+    elif _has_result(instruction):
         yield from _names(instruction.operands[0], scope)
+
+
+def _has_result(instruction: Instruction) -> bool:
+    """Whether the first operand takes a result: never an address, and of a barrier that of red."""
+    if not instruction.operands or isinstance(instruction.operands[0], Address):
+        return False
+    folds = instruction.opcode in ("bar", "barrier") and "red" in instruction.modifiers
+    return folds or instruction.opcode not in _NO_RESULT
 
 
 def results_of_products(scope: Scope) -> tuple[tuple[str, ...], ...]:

@@ -76,6 +76,8 @@ def accesses_of(form: Form) -> tuple[tuple[str, int], ...]:
     """The spaces that a memory instruction touches, and the bytes that a lane moves there."""
     if form.instruction.opcode in ("ldmatrix", "stmatrix"):
         return (("shared", MATRIX_ROW_BYTES),)
+    if form.instruction.opcode == "cp" and "bulk" in form.flags:
+        return ()
     if form.instruction.opcode == "cp":
         size = form.instruction.operands[2] if len(form.instruction.operands) > 2 else None
         bytes_ = int(size.value) if isinstance(size, Immediate) else 0

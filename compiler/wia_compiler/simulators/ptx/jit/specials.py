@@ -30,13 +30,14 @@ def word(function: Function, name: str, type: str = "i64") -> str:
 
 def lane_thread(function: Function, layout: WarpLayout, dtype: np.dtype[Any]) -> Value:
     """The number of each lane's thread in its block."""
-    first = function.spread(_first_thread(function, layout), U32)
+    first = function.spread(first_thread(function, layout), U32)
     text = f"add {function.vector(dtype)} {{0}}, {{1}}"
     start = converted(function, first, dtype)
     return function.each(dtype, text, start, function.lane_numbers(dtype))
 
 
-def _first_thread(function: Function, layout: WarpLayout) -> str:
+def first_thread(function: Function, layout: WarpLayout) -> str:
+    """The number of the warp's first thread in its block, as an i32."""
     place = function.new(f"getelementptr i8, ptr %warp, i64 {layout.first_thread}")
     return function.new(f"load i32, ptr {place}, align 4")
 
@@ -54,7 +55,7 @@ def special_value(lanes: Lanes, name: str) -> Value:
     if name.startswith("%tid."):
         return _coordinates(function, layout.coordinates[name])
     if name == "%warpid":
-        first = _first_thread(function, layout)
+        first = first_thread(function, layout)
         return function.spread(function.new(f"lshr i32 {first}, 5"), U32)
     source = "warp_count" if name == "%nwarpid" else name[1:]
     return function.spread(function.new(f"trunc i64 {word(function, source)} to i32"), U32)

@@ -164,6 +164,40 @@ def _equal_to_lane(function: Function, value: Value, lane: int) -> Value:
     return function.each(BOOL, text, value, _of_lane(function, value, lane))
 
 
+def write_elect(lanes: Lanes, form: Form) -> None:
+    """``elect.sync``: the lowest lane of the member mask is told so."""
+    function = lanes.function
+    target, members = form.instruction.operands
+    named = _and(function, lanes.read(members, U32), _spread_bits(function, active_bits(lanes)))
+    type = function.vector(U32.value)
+    name = f"llvm.cttz.v{function.width}i32"
+    function.declare(name, f"declare {type} @{name}({type}, i1)")
+    leader = function.each(U32.value, f"call {type} @{name}({type} {{0}}, i1 true)", named)
+    results = (target.first, target.second) if isinstance(target, Pair) else (target,)
+    lanes.write(results[0], U32, leader)
+    if len(results) > 1:
+        mine = function.lane_numbers(U32.value)
+        chosen = function.each(BOOL, f"icmp eq {type} {{0}}, {{1}}", leader, mine)
+        lanes.write(results[1], PREDICATE, chosen)
+
+
+def write_map(lanes: Lanes, form: Form) -> None:
+    """``mapa``: the same address, in a cluster of one block; bail for any other block."""
+    function, type = lanes.function, form.type
+    target, address, rank = form.instruction.operands
+    value = lanes.read(rank, U32)
+    text = f"icmp ne {function.vector(U32.value)} {{0}}, splat (i32 0)"
+    others = mask_bits(function, function.each(BOOL, text, value))
+    others = function.new(f"and i32 {others}, {active_bits(lanes)}")
+    bail_if(function, function.new(f"icmp ne i32 {others}, 0"))
+    lanes.write(target, type, lanes.read(address, type))
+
+
+def write_rank(lanes: Lanes, form: Form) -> None:
+    """``getctarank``: there is one block in a cluster."""
+    lanes.write(form.instruction.operands[0], U32, lanes.function.splat(0, U32.value))
+
+
 _FOLDS: dict[str, Callable[[Any, Any], Any]] = {
     "add": np.add,
     "min": np.minimum,
@@ -207,9 +241,15 @@ def write_active_mask(lanes: Lanes, form: Form) -> None:
 
 def gathered(lanes: Lanes, members: Operand, alive: str) -> None:
     """Bail unless all living lanes that a member mask names are here."""
+    if lanes.mask is not None:
+        waiting = waiting_lanes(lanes, members, alive)
+        bail_if(lanes.function, lanes.function.new(f"icmp ne i32 {waiting}, 0"))
+
+
+def waiting_lanes(lanes: Lanes, members: Operand, alive: str) -> str:
+    """The lanes that run and whose member mask names living lanes that are elsewhere (i32)."""
     function = lanes.function
-    if lanes.mask is None:
-        return
+    assert lanes.mask is not None
     value = lanes.read(members, U32)
     here = mask_bits(function, lanes.mask)
     others = function.new(f"xor i32 {here}, -1")
@@ -217,4 +257,4 @@ def gathered(lanes: Lanes, members: Operand, alive: str) -> None:
     wanted = _and(function, value, _spread_bits(function, absent))
     text = f"icmp ne {function.vector(U32.value)} {{0}}, splat (i32 0)"
     missing = mask_bits(function, function.each(BOOL, text, wanted))
-    bail_if(function, function.new(f"icmp ne i32 {function.new(f'and i32 {missing}, {here}')}, 0"))
+    return function.new(f"and i32 {missing}, {here}")
