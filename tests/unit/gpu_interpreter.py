@@ -145,6 +145,9 @@ class _BlockRun:
                 self.values[op.res] = self.load(op.memref, op.indices, active)
             case memref.StoreOp():
                 self.store(self.values[op.value], op.memref, op.indices, active)
+            case memref.AtomicRMWOp():
+                added = self.values[op.value]
+                self.values[op.result] = self.add_atomically(added, op.memref, op.indices, active)
             case memref.AllocOp() | memref.AllocaOp():
                 self.allocate(op)
             case arith.ConstantOp():
@@ -293,6 +296,19 @@ class _BlockRun:
                 self.note_global_writes(buffer, flat, threads)
         buffer.array[places] = value[active]
         buffer.valid[places] = True
+
+    def add_atomically(
+        self, value: Array, target: SSAValue, indices: Sequence[SSAValue], active: Array
+    ) -> Array:
+        """One thread after the other, in their order; what each of them found."""
+        buffer = self.values[target]
+        found = np.zeros(self.threads, buffer.array.dtype)
+        for place, thread in zip(
+            zip(*self.places(buffer, indices, active), strict=True), self.lanes[active], strict=True
+        ):
+            found[thread] = buffer.array[place]
+            buffer.array[place] += value[thread]
+        return found
 
     def note_writes(self, buffer: Shared, flat: Array, threads: Array) -> None:
         writer, reader = buffer.writer.reshape(-1), buffer.reader.reshape(-1)

@@ -11,7 +11,7 @@ import pytest
 import wia_compiler as wia
 from wia_compiler.backends.gpu.execute import load_on_gpu
 from wia_compiler.backends.gpu.launch import Launch, LaunchPlan, PlanBlock
-from wia_compiler.base.errors import TargetError
+from wia_compiler.base.errors import OutOfRangeError, TargetError
 from wia_compiler.passes.target import Artifact
 
 
@@ -74,7 +74,8 @@ def cupy(monkeypatch):
     made.RawModule = RawModule
     made.ndarray = DeviceArray
     made.uint8 = np.uint8
-    made.empty = lambda size, dtype: aligned(np.zeros(size, dtype))
+    made.empty = lambda size, dtype: aligned(np.full(size, 0xAB, dtype))
+    made.zeros = lambda size, dtype: aligned(np.zeros(size, dtype))
     made.asarray = lambda host: aligned(np.ascontiguousarray(host))
     made.asnumpy = lambda device: device.host.copy()
     made.ascontiguousarray = lambda device: aligned(np.ascontiguousarray(device.host))
@@ -103,6 +104,30 @@ def test_numpy_arrays_go_there_and_back(cupy):
     assert run([a, b], [out]) == {}
     np.testing.assert_array_equal(out, a + b)
     assert cupy.launched == [("add", (3,), (128,), 0)]
+
+
+def test_a_check_that_failed_on_the_device_is_an_error_here(cupy):
+    fails = True
+
+    def pick(x, y, status):
+        record = at(status, 16, np.int64)
+        assert not record.any()
+        at(y, 2)[:] = 5
+        record[:3] = (1, 9, 4) if fails else 0
+
+    cupy.kernels["pick"] = pick
+    checks = [
+        {"kernel": "k", "span": "1:3-1:7", "line": "y = x[i, j]", "array": "x", "sizes": [8, 8]}
+    ]
+    plan = LaunchPlan((Launch("pick", 1, 32, (0, 1, 2)),), (128,), status=2)
+    metadata = {**plan.to_metadata(), "checks": checks}
+    run = load_on_gpu(Artifact("gpu:sm_90", "k", {"kernel.ptx": b"// ptx"}, {}, {}, metadata))
+    x, y = np.zeros(2, np.float32), np.zeros(2, np.float32)
+    with pytest.raises(OutOfRangeError, match=r"\[9, 4\] lies outside 'x'|index 9 of axis 0"):
+        run([x], [y])
+    np.testing.assert_array_equal(y, 5)
+    fails = False
+    assert run([x], [y]) == {}
 
 
 def test_launches_share_a_workspace(cupy):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import wia_compiler as wia
+from wia_compiler.base.errors import OutOfRangeError
 
 ARRAY = np.random.default_rng(0).standard_normal((7, 45)).astype(np.float32)
 IMAGE = np.random.default_rng(1).standard_normal((2, 3, 11, 13)).astype(np.float32)
@@ -38,11 +39,43 @@ def test_case(case):
     np.testing.assert_allclose(found, wia.reference(kernel, *arrays), rtol=1e-5, atol=1e-6)
 
 
-def test_a_gpu_does_not_report_an_index_out_of_range_and_reads_zero():
-    inputs = "input x: tensor, input i: tensor"
-    text = f"kernel k({inputs}, output y: tensor) {{ y = index_select(x, 0, i); }}"
-    (kernel,) = wia.compile(text).values()
+SELECT = """kernel k(input x: tensor, input i: tensor, output y: tensor) {
+  y = index_select(x, 0, i);
+}"""
+
+
+def test_an_index_out_of_range_is_an_error_that_names_it_and_reads_zero():
+    (kernel,) = wia.compile(SELECT).values()
     rows = np.array([1, 7, -1, 2])
-    found = kernel.build(ARRAY, rows, target="gpu:sm_90")(ARRAY, rows)
+    build = kernel.build(ARRAY, rows, target="gpu:sm_90")
+    found = np.ones((4, *ARRAY.shape[1:]), ARRAY.dtype)
+    with pytest.raises(OutOfRangeError, match=r"index (7|-1) of axis 0 lies outside 'x'") as caught:
+        build(ARRAY, rows, out=found)
+    assert "--> k:2:7" in str(caught.value)
     np.testing.assert_array_equal(found[[1, 2]], 0)
     np.testing.assert_array_equal(found[[0, 3]], ARRAY[[1, 2]])
+    rows = np.array([1, 6, 0, 2])
+    np.testing.assert_array_equal(build(ARRAY, rows), ARRAY[rows])
+
+
+@pytest.mark.parametrize("bad", [0, 5000, 9999])
+def test_of_many_threads_one_tells_what_failed(bad):
+    (kernel,) = wia.compile(SELECT).values()
+    rows = np.arange(10000) % 7
+    rows[bad:] = 7
+    with pytest.raises(OutOfRangeError, match="index 7 of axis 0"):
+        kernel.build(ARRAY, rows, target="gpu:sm_80")(ARRAY, rows)
+
+
+def test_what_several_nests_check_is_told_by_the_first():
+    (kernel,) = wia.compile("""kernel two(input x: tensor, input i: tensor, output y: tensor) {
+      near = index_select(x, 0, i);
+      sums = reduce_sum(near * near, dim=1);
+      y = index_select(sums, 0, i);
+    }""").values()
+    rows = np.array([1, 2, 6])
+    with pytest.raises(OutOfRangeError, match=r"index 6 of axis 0 lies outside 'sums'|size 3"):
+        kernel.build(ARRAY, rows, target="gpu:sm_90")(ARRAY, rows)
+    rows = np.array([1, 2, 0])
+    found = kernel.build(ARRAY, rows, target="gpu:sm_90")(ARRAY, rows)
+    np.testing.assert_allclose(found, wia.reference(kernel, ARRAY, rows), rtol=1e-5)

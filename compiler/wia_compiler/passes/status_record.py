@@ -40,7 +40,7 @@ class Check:
 
 
 def raise_failure(workspace: NDArray[np.uint8], checks: Sequence[Mapping[str, Any]]) -> None:
-    """Raise ``OutOfRangeError`` where the call noted a failure; its memory begins with the record."""
+    """Raise ``OutOfRangeError`` where a failure is noted in the record at the start of memory."""
     record = workspace[: 8 * NUMBERS].view(np.int64)
     if record[0]:
         check = Check(**checks[int(record[0]) - 1])

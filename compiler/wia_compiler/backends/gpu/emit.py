@@ -23,6 +23,7 @@ from wia_compiler.passes.llvm.nvgpu_support import check_architecture
 from wia_compiler.passes.llvm.options import nvptx_options
 from wia_compiler.passes.llvm.spans import llvm_line_spans
 from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
+from wia_compiler.passes.status_checks import checks_of
 from wia_compiler.passes.target import Artifact
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -71,7 +72,7 @@ def generate(
     ]
     files = {"kernel.ptx": ptx.encode()}
     assembly = {"llvm": emitted.text, "ptx": ptx}
-    metadata = dict(plan.to_metadata())
+    metadata = {**plan.to_metadata(), "checks": checks_of(module, kernel, source)}
     if machine.cubin is not None:
         files["kernel.cubin"] = machine.cubin
     if machine.sass is not None:

@@ -18,6 +18,7 @@ from wia_compiler.backends.gpu.architecture import ARCHITECTURES, STATIC_SHARED_
 from wia_compiler.backends.gpu.launch import LaunchPlan
 from wia_compiler.backends.gpu.lower import BUFFER_ALIGNMENT
 from wia_compiler.base.errors import TargetError
+from wia_compiler.passes.status_record import raise_failure
 from wia_compiler.passes.target import Artifact
 
 INSTALL_CUPY = "pip install cupy-cuda13x"
@@ -75,11 +76,14 @@ class GpuExecutable:
 
     numpy arrays are copied to the device and outputs back; cupy arrays are used where they lie.
     Buffers begin at a multiple of 16 bytes, as the kernels assume: one that does not is copied.
+    A kernel that checks indices is waited for: ``OutOfRangeError`` tells of the first that was
+    outside of its array, after outputs are written.
     """
 
     def __init__(self, cupy: Any, artifact: Artifact):
         self._cupy = cupy
         self._plan = LaunchPlan.from_metadata(artifact.metadata)
+        self._checks = artifact.metadata.get("checks", ())
         # RawModule reads its file again for each device it is used on, so the folder stays.
         folder = tempfile.mkdtemp(prefix="wia-gpu-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -98,7 +102,8 @@ class GpuExecutable:
         pointers += [result.data.ptr for result in results]
         held = [*inputs, *results]
         for size in self._plan.workspace_bytes:
-            held.append(cupy.empty(max(size, 1), cupy.uint8))
+            allocate = cupy.zeros if len(held) == self._plan.status else cupy.empty
+            held.append(allocate(max(size, 1), cupy.uint8))
             pointers.append(held[-1].data.ptr)
         for launch in self._plan.in_order(lambda number: self._is_true(held[number])):
             function = self._module.get_function(launch.entry)
@@ -113,6 +118,8 @@ class GpuExecutable:
             )
         for array, result in zip(outputs, results, strict=True):
             self._give_back(array, result)
+        if self._plan.status is not None:
+            raise_failure(cupy.asnumpy(held[self._plan.status]), self._checks)
         return {}
 
     def _is_true(self, array: Array) -> bool:

@@ -60,12 +60,15 @@ class LaunchPlan:
     """All launches in order of the text, and the bytes of each workspace (intermediates).
 
     ``blocks`` says how control goes through them where the kernel branches; the first is where it
-    begins. Without blocks, all launches run in order.
+    begins. Without blocks, all launches run in order. ``status`` is the buffer, of zeros at first,
+    in which launches note the first check of an index that failed; ``None`` where nothing is
+    checked.
     """
 
     launches: tuple[Launch, ...]
     workspace_bytes: tuple[int, ...] = ()
     blocks: tuple[PlanBlock, ...] = ()
+    status: int | None = None
 
     def to_metadata(self) -> Mapping[str, Any]:
         """The plan as JSON values, for an artifact."""
@@ -83,6 +86,7 @@ class LaunchPlan:
             ],
             "workspace_bytes": list(self.workspace_bytes),
             "blocks": [asdict(block) for block in self.blocks],
+            "status": self.status,
         }
 
     @staticmethod
@@ -100,7 +104,8 @@ class LaunchPlan:
             for row in metadata["launches"]
         )
         blocks = tuple(PlanBlock(**row) for row in metadata.get("blocks", ()))
-        return LaunchPlan(launches, tuple(metadata["workspace_bytes"]), blocks)
+        workspaces = tuple(metadata["workspace_bytes"])
+        return LaunchPlan(launches, workspaces, blocks, metadata.get("status"))
 
     def in_order(self, is_true: Callable[[int], bool]) -> Iterator[Launch]:
         """The launches of one run; ``is_true`` reads a condition's buffer, when it is decided."""
@@ -127,7 +132,7 @@ def plan_of(module: ModuleOp, entries: Mapping[str, str]) -> LaunchPlan:
     for block in host.body.blocks:
         made.block(block)
     branches = tuple(made.blocks) if len(made.blocks) > 1 else ()
-    return LaunchPlan(tuple(made.launches), tuple(made.workspaces), branches)
+    return LaunchPlan(tuple(made.launches), tuple(made.workspaces), branches, made.status)
 
 
 class _Plan:
@@ -145,6 +150,7 @@ class _Plan:
         self.workspaces: list[int] = []
         self.launches: list[Launch] = []
         self.blocks: list[PlanBlock] = []
+        self.status: int | None = None
 
     def block(self, block: Block) -> None:
         first = len(self.launches)
@@ -155,6 +161,9 @@ class _Plan:
                     self.workspaces.append(_size_bytes(op.memref))
                 case memref.ReinterpretCastOp():
                     self.numbers[op.result] = self.numbers[op.source]
+                case memref.StoreOp():
+                    # All that a host function writes: it clears the record of its checks.
+                    self.status = self.numbers[op.memref]
                 case memref.LoadOp():
                     self.numbers[op.res] = self.numbers[op.memref]
                 case TensorMapCreateOp():

@@ -14,7 +14,6 @@ from wia_compiler.backends.gpu.builder import Builder, Key, element_type, shape_
 from wia_compiler.backends.gpu.index import Index, evaluate
 from wia_compiler.backends.gpu.layouts import Layout
 from wia_compiler.dialects.tile import ComputeOp, YieldOp
-from wia_compiler.dialects.tile_check import CheckOp
 from wia_compiler.dialects.tile_places import LookupOp, PositionsOp
 from wia_compiler.passes.emit_leaf import emit_lookup, fold_op
 from wia_compiler.passes.tile_rewrites import scope_of
@@ -139,7 +138,7 @@ class Leaf:
             return
         if isinstance(op, LookupOp):
             values = {**mapping, op.memref: self.kernel.values[op.memref]}
-            mapping[op.result] = emit_lookup(op, self._append, values)
+            mapping[op.result] = emit_lookup(op, self.builder.add, values)
             return
         if op in self._fused:
             self._multiply_add(op, mapping)
@@ -152,11 +151,6 @@ class Leaf:
             key, lambda: self.builder.add(op.clone(mapping), op.location).results[0]
         )
         mapping[op.results[0]] = result
-
-    def _append(self, op: Operation) -> None:
-        """Append what a lookup becomes, but for checks: nobody reads them after a launch."""
-        if not isinstance(op, CheckOp):
-            self.builder.add(op)
 
     def _multiply_add(self, op: Operation, mapping: dict[SSAValue, SSAValue]) -> None:
         product = self._fused[op]

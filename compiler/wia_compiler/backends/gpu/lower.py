@@ -59,6 +59,7 @@ from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.status_checks import lower_checks
 from wia_compiler.passes.tile_rewrites import scope_of
 
 BUFFER_ALIGNMENT = 16
@@ -80,7 +81,6 @@ class LowerPass:
 
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Rewrite each ``wia.nest`` function in place."""
-        dense = dense_arguments(module)
         host = next(op for op in module.body.block.ops if "wia.host" in op.attributes)
         assert isinstance(host, func.FuncOp)
         for op in module.body.block.ops:
@@ -89,6 +89,10 @@ class LowerPass:
                     lower_hopper(op, host)
                 else:
                     lower_nest(op, max_blocks=self.max_blocks)
+        lower_checks(module, is_shared=True)
+        dense = dense_arguments(module)
+        for op in module.body.block.ops:
+            if isinstance(op, func.FuncOp) and "gpu.kernel" in op.attributes:
                 _declare_alignment(op, dense.get(op.sym_name.data, ()))
         if self.expands_math:
             expand_math(module, ExpandOptions(branches=True, remainders=True, approximates=True))

@@ -8,19 +8,12 @@ from xdsl.dialects import arith, memref
 from xdsl.ir import Block, Operation, Region, SSAValue
 
 from wia_compiler.backends.gpu.leaf import Kernel
-from wia_compiler.dialects.tile_check import CheckOp
 
 LowerBlock = Callable[[Block], None]
 
 
 def lower_point(op: Operation, kernel: Kernel, lower_block: LowerBlock) -> None:
-    """Append what ``op`` becomes; ``lower_block`` does so for the ops of a block inside of it.
-
-    Nobody reads a status record after a launch, so that a check says nothing here; the code around
-    it leaves out the access that it is about.
-    """
-    if isinstance(op, CheckOp):
-        return
+    """Append what ``op`` becomes; ``lower_block`` does so for the ops of a block inside of it."""
     builder = kernel.builder
     if isinstance(op, arith.ConstantOp):
         kernel.values[op.result] = builder.once(

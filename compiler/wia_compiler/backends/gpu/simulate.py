@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from wia_compiler.backends.gpu.launch import Launch, LaunchPlan
 from wia_compiler.base.errors import TargetError
+from wia_compiler.passes.status_record import raise_failure
 from wia_compiler.passes.target import Artifact
 
 Array = NDArray[Any]
@@ -70,8 +71,9 @@ class Ran:
 class SimulatedGpu:
     """Launches an artifact's kernels in order on a simulator; a call gives the run's counters.
 
-    ``last_run`` are the launches of the last call. Launches of an artifact that was built with
-    ``debug`` are checked; ``TargetError`` lists what the checks found, after outputs are written.
+    ``last_run`` are the launches of the last call. ``OutOfRangeError`` tells of the first index
+    that was outside of its array. Launches of an artifact that was built with ``debug`` are
+    checked; ``TargetError`` lists what the checks found. Both come after outputs are written.
     """
 
     def __init__(self, artifact: Artifact, simulate: Simulate):
@@ -80,6 +82,7 @@ class SimulatedGpu:
         self._text = artifact.files["kernel.ptx"].decode()
         self._name = f"{artifact.kernel}.ptx"
         self._debug = bool(artifact.metadata.get(DEBUG))
+        self._checks = artifact.metadata.get("checks", ())
         self.last_run: tuple[Ran, ...] = ()
 
     def __call__(
@@ -93,7 +96,7 @@ class SimulatedGpu:
         written = {
             number: np.zeros(array.nbytes, bool)
             for number, array in enumerate(held)
-            if number >= len(inputs)
+            if number >= len(inputs) and number != self._plan.status
         }
         total: Launched | None = None
         ran: list[Ran] = []
@@ -124,6 +127,8 @@ class SimulatedGpu:
             array[...] = result
         if total is None:
             return {}
+        if self._plan.status is not None:
+            raise_failure(held[self._plan.status], self._checks)
         _check(total.findings, self._name)
         return total.counters
 
