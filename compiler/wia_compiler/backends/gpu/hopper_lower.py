@@ -30,11 +30,11 @@ from wia_compiler.backends.gpu.architecture import WARP_SIZE
 from wia_compiler.backends.gpu.builder import Builder, element_type
 from wia_compiler.backends.gpu.hopper_nest import TileOperand, read_nest, register_type
 from wia_compiler.backends.gpu.hopper_order import tile_places
+from wia_compiler.backends.gpu.hopper_results import lower_hopper_results
 from wia_compiler.backends.gpu.hopper_schedule import WARPGROUP_ROWS, WARPGROUP_THREADS
 from wia_compiler.backends.gpu.index import Index, evaluate, of_value
 from wia_compiler.backends.gpu.launch import BLOCK_SIZE, GRID_SIZE
 from wia_compiler.backends.gpu.leaf import Kernel, Leaf
-from wia_compiler.backends.gpu.leaf_fragment import lower_fragment_leaf
 from wia_compiler.dialects.gpu_dynamic_shared import DYNAMIC_SHARED_BYTES, DynamicSharedMemoryOp
 from wia_compiler.dialects.gpu_ids import BlockIdOp, ThreadIdOp
 from wia_compiler.dialects.nvgpu_hopper import (
@@ -309,7 +309,7 @@ class _Lowering:
         self._release(last, self.announces)
         for leaf in parts.epilogue:
             builder.location = leaf.location
-            lower_fragment_leaf(Leaf(leaf, self.kernel))
+            lower_hopper_results(Leaf(leaf, self.kernel))
         return [stage, parity]
 
     def _multiply_step(self, position: Index, state: State) -> State:
