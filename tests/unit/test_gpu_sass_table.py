@@ -59,6 +59,11 @@ def test_what_only_rare_numbers_reach_is_marked():
     assert target_of(rows[0]) is None
 
 
+def test_remarks_are_no_operands():
+    (row,) = sass_rows('k:\n        /*0000*/  LDL R3, [R1+0x8] (*"SpillRefill"*);\n', {})
+    assert row.operands == ("R3", "[R1+0x8]")
+
+
 def test_plain_data_goes_through_json():
     rows = sass_rows(TEXT, {3: 9}, {3: (Span(1, 2, 3, 4),)})
     data = json.loads(json.dumps([row.to_data() for row in rows]))

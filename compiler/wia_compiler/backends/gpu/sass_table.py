@@ -22,6 +22,7 @@ _INSTRUCTION = re.compile(
 )
 _LABEL = re.compile(r"^([\w.$]+):$")
 _TARGET = re.compile(r"`?\(([\w.$]+)\)?")
+_REMARK = re.compile(r"\s*\(\*.*?\*\)")
 INTERNAL = "$__internal"
 """How the names of ptxas' own subroutines begin: what a division does with rare numbers."""
 
@@ -129,7 +130,7 @@ def sass_rows(
                     number,
                     found["predicate"] or "",
                     found["opcode"],
-                    tuple(split_operands(found["operands"])),
+                    tuple(split_operands(_REMARK.sub("", found["operands"]))),
                     pipe_of(found["opcode"]),
                     ptx_lines.get(number),
                     places.get(number, ()),
