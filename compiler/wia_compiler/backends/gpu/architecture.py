@@ -105,7 +105,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         Architecture(
             "sm_90a", "ptx80", 64, 32, 228, 227, 128, 1024, "H100 SXM", 132, 3350e9, 67e12
         ),
-        Architecture("sm_100", "ptx86", 64, 32, 228, 227, 128, 1024, "B200", 148, 8000e9, 80e12),
+        Architecture("sm_100", "ptx86", 64, 32, 228, 227, 128, 1024, "B200", 148, 8000e9, 75e12),
         Architecture(
             "sm_120", "ptx87", 48, 24, 100, 99, 128, 1024, "RTX 5090", 170, 1792e9, 104.8e12
         ),
