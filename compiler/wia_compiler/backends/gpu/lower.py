@@ -321,7 +321,10 @@ def dense_arguments(module: ModuleOp) -> dict[str, tuple[bool, ...]]:
 def _is_dense(value: SSAValue) -> bool:
     while isinstance(value.owner, memref.ReinterpretCastOp):
         value = value.owner.source
-    return isinstance(cast("MemRefType[Attribute]", value.type).layout, NoneAttr)
+    type = value.type
+    if not isinstance(type, MemRefType):
+        return False
+    return isinstance(cast("MemRefType[Attribute]", type).layout, NoneAttr)
 
 
 def _declare_alignment(kernel: func.FuncOp, dense: Sequence[bool]) -> None:
