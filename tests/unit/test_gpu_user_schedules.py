@@ -29,6 +29,8 @@ def refusal(text: str, schedule: str, target: str = "gpu:sm_90") -> str:
         ("tile i 32, j 32, k 8 @block; thread_tile i 2, j 4", 128),
         ("tile i 16, j 16; thread_tile i 1, j 1", 256),
         ("tile j 64, k 5; thread_tile j 8", 8),
+        ("tile i 32, j 64, k 8; thread_tile i 4, j 8; pipeline k 2", 64),
+        ("tile i 32, j 32, k 8; thread_tile i 4, j 2; pipeline k 1", 128),
         ("thread_tile i 4, j 2", 1),
     ],
 )
@@ -77,6 +79,9 @@ def test_a_matrix_of_one_row_is_left_to_the_target() -> None:
         (MATMUL, "tile i 8 @warp", "tile of a gpu is @grid or @block"),
         (MATMUL, "tile i 8; tile i 4", "tile of axis 'i' stands twice"),
         (MATMUL, "thread_tile k 4", "axis 'k' is folded"),
+        (MATMUL, "tile i 8, j 8; pipeline i 2", "pipeline of axis 'i', along which all blocks"),
+        (MATMUL, "tile i 8, j 8; pipeline k 3", "3 stages: a thread carries one tile ahead"),
+        (TRIAD, "tile i 8; pipeline i 2", "pipeline of axis 'i'"),
         (MATMUL, "tile q 4", "no axis 'q'"),
         (MATMUL, "tile i 512, j 512, k 40; thread_tile i 32, j 32", "it has 49152"),
         (SOFTMAX, "tile i 4", "a gpu deals reductions out to threads by itself"),
@@ -87,7 +92,8 @@ def test_what_a_gpu_cannot_do_is_said(text: str, schedule: str, message: str) ->
 
 
 def test_every_directive_is_followed_or_refused_by_name() -> None:
-    for name in set(directive_names()) - {"tile", "thread_tile", "vectorize"}:
+    followed = {"tile", "thread_tile", "vectorize", "pipeline", "use_tensor_cores"}
+    for name in set(directive_names()) - followed:
         assert f"error: {name}: " in refusal(MATMUL, f"{name} i 4"), name
     for name in directive_names():
         assert f"error: {name}: " in refusal(MATMUL, f"{name} i 4", "tpu:spec"), name

@@ -169,6 +169,10 @@ class Fragment:
             weight *= digit.count
         return tuple(distances)
 
+    def warp_origin(self, thread: Index) -> tuple[Index, ...]:
+        """Where the part of a thread's warp begins: what the digits above the lane's add."""
+        return self.place(0, thread.floor_divide(WARP_SIZE) * WARP_SIZE)
+
     def owner_digits(self) -> Iterator[tuple[int, int]]:
         """Weight and count of each thread digit that copies differ in: its 0 is the owner's."""
         weight = 1

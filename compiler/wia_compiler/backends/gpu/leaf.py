@@ -13,6 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from wia_compiler.backends.gpu.builder import Builder, Key, element_type, shape_of
 from wia_compiler.backends.gpu.index import Index, evaluate
 from wia_compiler.backends.gpu.layouts import Layout
+from wia_compiler.backends.gpu.swizzle import Swizzle
 from wia_compiler.dialects.tile import ComputeOp, YieldOp
 from wia_compiler.dialects.tile_places import LookupOp, PositionsOp
 from wia_compiler.passes.emit_leaf import emit_lookup, fold_op
@@ -26,7 +27,8 @@ class Kernel:
     ``threads`` are those of a block, ``thread`` is the index of one. ``values`` maps memrefs of the
     nest to those of the kernel, ``ivs`` induction variables to their index. ``distributed`` has the
     layouts of register buffers whose elements lie across threads: one slot after the other here.
-    ``stages`` has the first row of the stage that is in use of shared buffers that have several.
+    ``stages`` has the first row of the stage that is in use of shared buffers that have several,
+    ``swizzles`` how the columns of some are exchanged.
     """
 
     builder: Builder
@@ -36,6 +38,7 @@ class Kernel:
     ivs: dict[SSAValue, Index] = field(default_factory=dict[SSAValue, Index])
     distributed: dict[SSAValue, Layout] = field(default_factory=dict[SSAValue, Layout])
     stages: dict[SSAValue, Index] = field(default_factory=dict[SSAValue, Index])
+    swizzles: dict[SSAValue, Swizzle] = field(default_factory=dict[SSAValue, Swizzle])
 
 
 class Leaf:
@@ -59,7 +62,11 @@ class Leaf:
         """Where operand ``number`` (inputs, then outputs) is read or written at a point."""
         results = self.op.maps.data[number].data.results
         found = tuple(evaluate(result, axes, self.symbols) for result in results)
-        row = self.kernel.stages.get(self.op.operands[len(self.op.ivs) + number])
+        value = self.op.operands[len(self.op.ivs) + number]
+        swizzle = self.kernel.swizzles.get(value)
+        if swizzle is not None:
+            found = (found[0], swizzle.place(self.builder, *found))
+        row = self.kernel.stages.get(value)
         return found if row is None else (found[0] + row, *found[1:])
 
     def output_place(self, number: int, axes: Sequence[Index]) -> tuple[Index, ...]:

@@ -38,6 +38,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from wia_compiler.backends.gpu.architecture import MAX_GRID_X, WARP_SIZE
+from wia_compiler.backends.gpu.async_loop import async_loop, lower_async_loop
 from wia_compiler.backends.gpu.barriers import leaves_behind_barrier
 from wia_compiler.backends.gpu.builder import Builder, element_type, shape_of
 from wia_compiler.backends.gpu.distribute import distributed_buffers
@@ -48,10 +49,13 @@ from wia_compiler.backends.gpu.launch import BLOCK_SIZE, GRID_SIZE
 from wia_compiler.backends.gpu.leaf import Kernel, Leaf
 from wia_compiler.backends.gpu.leaf_fragment import lower_fragment_leaf, touches_fragment
 from wia_compiler.backends.gpu.leaf_group import Group, lower_group_leaf
+from wia_compiler.backends.gpu.leaf_mma import is_mma, lower_mma_leaf
 from wia_compiler.backends.gpu.leaf_thread import lower_thread_leaf
 from wia_compiler.backends.gpu.lower_points import lower_point
 from wia_compiler.backends.gpu.shared_memory import place_shared_buffers
+from wia_compiler.backends.gpu.matrix_results import accumulators_of, lower_results
 from wia_compiler.backends.gpu.pipelined_loop import STAGES, lower_pipelined, pipelined
+from wia_compiler.backends.gpu.swizzle import swizzle_of
 from wia_compiler.backends.gpu.unread import remove_unread
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.gpu_ids import BlockIdOp, ThreadIdOp
@@ -59,6 +63,7 @@ from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.framework import PassContext
+from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.status_checks import lower_checks
 from wia_compiler.passes.tile_rewrites import scope_of
 
@@ -116,6 +121,10 @@ class _Lowering:
         self.leaves = [op for op in nest.walk() if isinstance(op, ComputeOp)]
         self.waiting = leaves_behind_barrier(nest.body.block)
         loops = [op for op in nest.walk() if isinstance(op, ForOp)]
+        self.asynchronous = {loop: parts for loop in loops if (parts := async_loop(loop))}
+        for parts in self.asynchronous.values():
+            self.waiting -= {*parts.copies, *parts.rest}
+        loops = [loop for loop in loops if loop not in self.asynchronous]
         self.pipelined = {loop: parts for loop in loops if (parts := pipelined(loop)) is not None}
         for parts in self.pipelined.values():
             self.waiting -= {*parts.copies, *parts.rest}
@@ -205,6 +214,11 @@ class _Lowering:
         space = StringAttr(scope)
         if buffer in self.staged:
             shape[0] *= STAGES
+        swizzle = swizzle_of(op, shape, size_bytes(element))
+        if swizzle is not None:
+            self.kernel.swizzles[buffer] = swizzle
+            loops = [parts for parts in self.asynchronous.values() if buffer in parts.buffers]
+            shape[0] *= max((parts.stages for parts in loops), default=1)
         if scope == "shared":
             made: memref.AllocOp | memref.AllocaOp = memref.AllocOp(
                 [], [], MemRefType(element, shape, memory_space=space)
@@ -229,6 +243,12 @@ class _Lowering:
         step, count = loop.step.value.data, loop.trip_count
         builder, ivs = self.kernel.builder, self.kernel.ivs
         builder.location = loop.location
+        if loop in self.asynchronous:
+            tiles = self.asynchronous[loop]
+            for buffer in tiles.allocations:
+                self._allocate(buffer)
+            lower_async_loop(tiles, self.kernel, self._leaf, changing=self._written_in(loop))
+            return
         if loop in self.pipelined:
             parts = self.pipelined[loop]
             lower_pipelined(parts, self.kernel, self._leaf, changing=self._written_in(loop))
@@ -290,6 +310,13 @@ class _Lowering:
         if op in self.waiting:
             builder.add(gpu.BarrierOp())
         leaf = Leaf(op, self.kernel)
+        if is_mma(op) and not any(value in self.kernel.distributed for value in op.inputs):
+            lower_mma_leaf(leaf)
+            return
+        accumulators = accumulators_of(op, self.kernel)
+        if accumulators is not None:
+            lower_results(leaf, accumulators)
+            return
         if touches_fragment(op, self.kernel):
             lower_fragment_leaf(leaf)
             return

@@ -25,6 +25,7 @@ from wia_compiler.backends.gpu.schedule_elementwise import schedule_elementwise
 from wia_compiler.backends.gpu.schedule_grid import Parts, grid_parts
 from wia_compiler.backends.gpu.schedule_points import schedule_points, split_phases
 from wia_compiler.backends.gpu.schedule_rows import schedule_rows
+from wia_compiler.backends.gpu.schedule_tensor_cores import tensor_core_choice
 from wia_compiler.backends.gpu.schedule_user import REFUSED, schedule_as_written
 from wia_compiler.backends.gpu.schedule_user_rows import parts_as_written
 from wia_compiler.base.errors import Diagnostic, TargetError
@@ -150,12 +151,18 @@ def choose(nest: FuncOp, architecture: Architecture) -> Choice:
 def _contraction(nest: FuncOp, architecture: Architecture) -> Choice:
     """By warpgroups where the architecture has products of them, and says why not elsewhere."""
     if not architecture.is_specific:
-        return schedule_contraction(nest, architecture)
+        return _by_warps(nest, architecture)
     try:
         return schedule_hopper(nest, architecture)
     except NoHopperProduct as why:
-        chosen = schedule_contraction(nest, architecture)
+        chosen = _by_warps(nest, architecture)
         return replace(chosen, reason=f"{chosen.reason}; not by wgmma: {why}")
+
+
+def _by_warps(nest: FuncOp, architecture: Architecture) -> Choice:
+    """By matrix units of warps where they have products of the nest's types, else by threads."""
+    chosen = tensor_core_choice(nest, architecture)
+    return chosen or schedule_contraction(nest, architecture)
 
 
 def _refuse_mixed(nest: FuncOp, context: PassContext) -> None:

@@ -27,6 +27,10 @@ from wia_compiler.backends.gpu.schedule_contraction import (
     schedule_contraction,
     tile_as_written,
 )
+from wia_compiler.backends.gpu.schedule_tensor_cores_user import (
+    asks_for_tensor_cores,
+    tensor_cores_as_written,
+)
 from wia_compiler.backends.gpu.tiling import Tile, as_directives, kept_loops, tile_loops
 from wia_compiler.base.schedule import Directive
 from wia_compiler.dialects.tile_points import holds_point_code
@@ -48,10 +52,9 @@ _REASONS = {
     "reorder": "blocks and threads of a gpu run in no order",
     "stream": "stores of a gpu are not written past its caches yet",
     "unroll": "ptxas and the leaves of a gpu unroll by themselves",
-    "use_tensor_cores": "products of a gpu are not spelled with tensor cores yet",
     "unroll_and_jam": "a thread of a gpu takes several points by thread_tile",
 }
-_FOLLOWED = ("tile", "thread_tile", "vectorize", "parallel", "pipeline")
+_FOLLOWED = ("tile", "thread_tile", "vectorize", "parallel", "pipeline", "use_tensor_cores")
 REFUSED = {
     name: _REASONS.get(name, "a gpu spells leaves in its own way")
     for name in directive_names()
@@ -64,6 +67,8 @@ def schedule_as_written(
     nest: ScheduledNest, directives: tuple[Directive, ...], architecture: Architecture
 ) -> Choice:
     """Deal a nest out as a user says; ``IllegalRewrite`` where blocks and threads cannot be so."""
+    if asks_for_tensor_cores(directives):
+        return tensor_cores_as_written(nest, directives, architecture)
     kinds = {leaf.kind.data for leaf in leaves_of(nest.function)}
     if holds_point_code(nest.function) or "reduce" in kinds:
         what = "loops over elements" if holds_point_code(nest.function) else "reductions"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects import arith, memref
-from xdsl.dialects.builtin import IndexType, IntegerAttr, i64
+from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, StringAttr, i8, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -12,6 +14,8 @@ from wia_compiler.dialects.gpu_dynamic_shared import DYNAMIC_SHARED_BYTES, Dynam
 from wia_compiler.passes.llvm.types import num_elements, size_bytes
 from wia_compiler.passes.tile_rewrites import scope_of
 
+REUSES = "wia.reuses"
+"""Attribute of a shared buffer that is used when no other is: it may lie over them."""
 ALIGNMENT = 128
 """Bytes: rows of tiles begin where the 32 banks do."""
 
@@ -23,35 +27,58 @@ def place_shared_buffers(kernel: FuncOp) -> None:
 
         %a = memref.alloc() : memref<128x128xf16, "shared">
           →  %m = gpu.dynamic_shared_memory;  %a = memref.view %m[%c0][] : … to memref<128x128xf16>
+
+    Buffers that reuse memory lie over the others, from their beginning on; then all of them are
+    views of one, also where they fit into the code's own.
     """
     buffers = [
         op
         for op in kernel.body.block.ops
         if isinstance(op, memref.AllocOp) and scope_of(op.memref) == "shared"
     ]
-    if sum(map(_bytes_of, buffers)) <= STATIC_SHARED_BYTES:
+    reusing = [op for op in buffers if REUSES in op.attributes]
+    own = [op for op in buffers if REUSES not in op.attributes]
+    size = max(_end(own), _end(reusing))
+    is_static = size <= STATIC_SHARED_BYTES
+    if is_static and not (reusing and own):
         return
-    memory = DynamicSharedMemoryOp()
+    memory = _bytes(size) if is_static else DynamicSharedMemoryOp()
     made: list[Operation] = [memory]
-    end = 0
-    for buffer in buffers:
-        start = arith.ConstantOp(IntegerAttr(end, IndexType()))
-        view = memref.ViewOp.build(
-            operands=[memory.memory, start.result, []], result_types=[buffer.memref.type]
-        )
-        view.result.name_hint = buffer.memref.name_hint
-        buffer.memref.replace_all_uses_with(view.result)
-        made += [start, view]
-        end += -(-_bytes_of(buffer) // ALIGNMENT) * ALIGNMENT
+    for group in (own, reusing):
+        end = 0
+        for buffer in group:
+            start = arith.ConstantOp(IntegerAttr(end, IndexType()))
+            view = memref.ViewOp.build(
+                operands=[memory.results[0], start.result, []], result_types=[buffer.memref.type]
+            )
+            view.result.name_hint = buffer.memref.name_hint
+            buffer.memref.replace_all_uses_with(view.result)
+            made += [start, view]
+            end += _aligned(buffer)
     for op in made:
         op.location = kernel.location
     kernel.body.block.insert_ops_before(made, buffers[0])
     for buffer in buffers:
         buffer.detach()
         buffer.erase()
-    kernel.attributes[DYNAMIC_SHARED_BYTES] = IntegerAttr(end, i64)
+    if not is_static:
+        kernel.attributes[DYNAMIC_SHARED_BYTES] = IntegerAttr(size, i64)
 
 
-def _bytes_of(buffer: memref.AllocOp) -> int:
+def _bytes(size: int) -> memref.AllocOp:
+    """Static shared memory that others are views of."""
+    type = MemRefType(i8, [size], memory_space=StringAttr("shared"))
+    made = memref.AllocOp([], [], type, IntegerAttr(ALIGNMENT, i64))
+    made.memref.name_hint = "shared"
+    return made
+
+
+def _end(buffers: Sequence[memref.AllocOp]) -> int:
+    """Bytes that buffers take one after the other."""
+    return sum(map(_aligned, buffers))
+
+
+def _aligned(buffer: memref.AllocOp) -> int:
     type = buffer.memref.type
-    return num_elements(type) * size_bytes(type.element_type)
+    size = num_elements(type) * size_bytes(type.element_type)
+    return -(-size // ALIGNMENT) * ALIGNMENT

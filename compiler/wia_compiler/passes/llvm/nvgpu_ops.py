@@ -27,6 +27,7 @@ from wia_compiler.dialects.nvgpu import (
     LdMatrixOp,
     MmaSyncOp,
 )
+from wia_compiler.dialects.nvvm_warp import BarWarpSyncOp
 from wia_compiler.dialects.vector_elements import ExtractStridedSliceOp, FromElementsOp
 from wia_compiler.passes.llvm.memory import element_pointer, linear_index, memref_type
 from wia_compiler.passes.llvm.types import LLVMError, llvm_type, memory_type
@@ -163,6 +164,10 @@ def _wait(writer: Writer, op: DeviceAsyncWaitOp) -> None:
     writer.line(writer.call("llvm.nvvm.cp.async.wait.group", "void", [(_WORD, count)]))
 
 
+def _warp_barrier(writer: Writer, op: BarWarpSyncOp) -> None:
+    writer.line(writer.call("llvm.nvvm.bar.warp.sync", "void", [(_WORD, writer.values[op.mask])]))
+
+
 def _from_elements(writer: Writer, op: FromElementsOp) -> None:
     names = [writer.values[each] for each in op.elements]
     element = llvm_type(op.elements[0].type, writer.options)
@@ -198,6 +203,7 @@ NVGPU: dict[str, Handler] = {
     "nvgpu.device_async_copy": _copy,
     "nvgpu.device_async_create_group": _create_group,
     "nvgpu.device_async_wait": _wait,
+    "nvvm.bar.warp.sync": _warp_barrier,
     "vector.from_elements": _from_elements,
     "vector.extract": _extract,
     "vector.extract_strided_slice": _extract_rows,

@@ -12,7 +12,9 @@ from wia_compiler.passes.tile_rewrites.leaves import tile_leaf
 from wia_compiler.passes.tile_rewrites.nest import IllegalRewrite, replace_leaf, scope_of
 
 
-def tile_reduction(leaf: ComputeOp, axis: str, size: int) -> tuple[ForOp, ComputeOp]:
+def tile_reduction(
+    leaf: ComputeOp, axis: str, size: int, *, past_end: bool = False
+) -> tuple[ForOp, ComputeOp]:
     """Fold an axis ``size`` points at a time: a serial loop around the leaf.
 
     ::
@@ -22,12 +24,13 @@ def tile_reduction(leaf: ComputeOp, axis: str, size: int) -> tuple[ForOp, Comput
                                                     bounds (%k0 + k < 100)
 
     Partial sums are formed in the order of the loop, which the numerics contract leaves open, and
-    which is that of the text for a ``wia.ordered`` leaf.
+    which is that of the text for a ``wia.ordered`` leaf. A shorter axis is folded at once, but with
+    ``past_end``: then ``size`` points are, those past its end left out by a bound.
     """
     if axis not in {name.data for name in leaf.reduce_axes}:
         folded = ", ".join(name.data for name in leaf.reduce_axes)
         raise IllegalRewrite(f"the leaf does not fold {axis!r}; it folds {folded or 'nothing'}")
-    return tile_leaf(leaf, axis, size)
+    return tile_leaf(leaf, axis, size, past_end=past_end)
 
 
 def _is_staged(buffer: SSAValue) -> bool:

@@ -16,7 +16,9 @@ from wia_compiler.passes.tile_rewrites.nest import (
 )
 
 
-def tile_leaf(leaf: ComputeOp, axis: str, size: int) -> tuple[ForOp, ComputeOp]:
+def tile_leaf(
+    leaf: ComputeOp, axis: str, size: int, *, past_end: bool = False
+) -> tuple[ForOp, ComputeOp]:
     """Walk an axis that a leaf has all of ``size`` points at a time: a serial loop around it.
 
     ::
@@ -26,14 +28,14 @@ def tile_leaf(leaf: ComputeOp, axis: str, size: int) -> tuple[ForOp, ComputeOp]:
                                                   bounds (%j0 + j < 100)
 
     A ``wia.ordered`` fold is cut along its first folded axis: cut along another, its elements
-    would be added in another order.
+    would be added in another order. A shorter axis has smaller pieces, but with ``past_end``.
     """
     position = leaf.axis_names.index(axis)
     extent = leaf.sizes[position]
     check_fold_order(leaf, axis, size)
     if size < 1:
         raise IllegalRewrite(f"a tile of {size} points of axis {axis!r}")
-    size = min(size, extent)
+    size = size if past_end else min(size, extent)
     outer = [loop for loop in loops_around(leaf) if axis_of(loop) == axis]
     loop = ForOp(f"{axis}.{len(outer)}", extent, size, "serial")
     loop.location = leaf.location

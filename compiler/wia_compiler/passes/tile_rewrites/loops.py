@@ -23,7 +23,7 @@ from wia_compiler.passes.tile_rewrites.nest import (
 )
 
 
-def tile_axis(nest: Operation, axis: str, size: int) -> ForOp:
+def tile_axis(nest: Operation, axis: str, size: int, *, past_end: bool = False) -> ForOp:
     """Take ``size`` points of an axis at a time: the step of its innermost loops, and leaves.
 
     ::
@@ -34,8 +34,8 @@ def tile_axis(nest: Operation, axis: str, size: int) -> ForOp:
                                                         bounds (%i0 + i < 1000)
 
     Register buffers with a dimension for the axis grow with it. Bounds are added where ``size``
-    does not divide the loop's extent; a leaf that only fills a buffer needs none. Gives the last
-    of the loops.
+    does not divide the loop's extent; a leaf that only fills a buffer needs none. A shorter axis
+    has smaller tiles, but with ``past_end``. Gives the last of the loops.
     """
     loops = innermost_loops(nest, axis)
     if not loops:
@@ -55,7 +55,7 @@ def tile_axis(nest: Operation, axis: str, size: int) -> ForOp:
                 )
             check_layouts(leaf, axis, loop)
     for loop in loops:
-        _take_points(loop, axis, size)
+        _take_points(loop, axis, size if past_end else min(size, loop.extent.value.data))
     return loops[-1]
 
 
@@ -66,7 +66,6 @@ def innermost_loops(nest: Operation, axis: str) -> list[ForOp]:
 
 def _take_points(loop: ForOp, axis: str, size: int) -> None:
     extent = loop.extent.value.data
-    size = min(size, extent)
     if size == 1:
         return
     leaves = leaves_of(loop)
