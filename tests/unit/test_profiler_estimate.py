@@ -51,7 +51,7 @@ def test_what_an_sm_holds(name, warps, blocks, shared_kib, unit, reserved):
 
 
 def test_sheets_are_those_of_their_architectures():
-    assert list(SHEETS) == ["T4", "A100", "RTX 4090", "H100", "H200"]
+    assert list(SHEETS) == ["T4", "A100", "RTX 4090", "H100", "H200", "B200", "RTX 5090"]
     for sheet in SHEETS.values():
         row = sheet.facts
         assert sheet.sms == row.sm_count
@@ -84,7 +84,7 @@ def test_the_first_sheet_that_runs_a_targets_code():
     names = {name: sheet.name if sheet else None for name, sheet in chosen.items()}
     assert names == {
         "sm_75": "T4", "sm_80": "A100", "sm_86": "RTX 4090", "sm_89": "RTX 4090",
-        "sm_90": "H100", "sm_90a": "H100", "sm_100": None, "sm_120": None,
+        "sm_90": "H100", "sm_90a": "H100", "sm_100": "B200", "sm_120": "RTX 5090",
     }  # fmt: skip
     assert sheet_for("gpu:sm_75", "rtx4090") is SHEETS["RTX 4090"]
     assert sheet_for("gpu:sm_90", "h200") is SHEETS["H200"]
@@ -305,6 +305,14 @@ def test_matrix_products_count_for_tensor_cores():
     assert "mma" in entry(body)
 
 
+def test_products_of_warpgroups_reach_all_of_the_rate():
+    def time(name: str) -> float:
+        work = dataclasses.replace(BASE, tensor={name: 1e12})
+        return estimate_work(H100, work, held(1), 132, 10.0).parts["tensor"]
+
+    assert time("f16 tensor by warpgroup") == pytest.approx(0.63 * time("f16 tensor"))
+
+
 OPERATIONS = (
     "mov.b32 %r4, %r3;", "div.rn.f32 %f3, %f1, %f2;", "div.full.f32 %f3, %f1, %f2;",
     "sqrt.rn.f32 %f3, %f1;", "rcp.rn.f32 %f3, %f1;", "ex2.approx.f32 %f3, %f1;",
@@ -396,7 +404,7 @@ def test_a_simulated_profile_has_an_estimate_and_no_time():
     assert "estimate: H100: " in str(profile) and "a model, ±50 %" in str(profile)
     other = kernel.profile(a, a.T.copy(), target="gpu:sm_90", device="H200").estimate
     assert other.device == "H200" and other.roofline.ceilings.machine == "H200"
-    assert kernel.profile(a, a.T.copy(), target="gpu:sm_100").estimate is None
+    assert kernel.profile(a, a.T.copy(), target="gpu:sm_100").estimate.device == "B200"
 
 
 def test_launches_follow_one_another_and_may_be_none():

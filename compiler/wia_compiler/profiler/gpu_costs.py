@@ -11,6 +11,8 @@ _TENSOR = {
     "f16": "f16 tensor", "bf16": "f16 tensor", "tf32": "tf32 tensor", "s8": "i8 tensor",
     "u8": "i8 tensor", "e4m3": "f8 tensor", "e5m2": "f8 tensor", "f64": "f64",
 }  # fmt: skip
+BY_WARPGROUP = " by warpgroup"
+"""Behind the rate of a product of whole warpgroups, which reaches all of it."""
 _SHUFFLES = ("shfl", "match", "redux")
 
 
@@ -72,6 +74,7 @@ def cost_of(issued: Issued) -> Cost:
         case "tensor":
             types = [word for word in words if word in _TENSOR]
             name = _TENSOR[types[1] if len(types) > 2 else types[-1]]
+            name += BY_WARPGROUP if opcode == "wgmma" else ""
             return Cost(others=1, tensor=name, flops=32.0 * decoded.flops)
         case "memory":
             return _NOTHING if "param" in words else Cost(others=1)

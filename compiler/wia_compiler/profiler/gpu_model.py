@@ -16,7 +16,7 @@ from wia_compiler.backends.gpu.architecture import LAUNCH_SECONDS, SUB_PARTITION
 from wia_compiler.backends.gpu.occupancy import Occupancy, occupancy
 from wia_compiler.backends.gpu.sass_table import SassRow
 from wia_compiler.base.errors import ArgumentError
-from wia_compiler.profiler.gpu_costs import cost_of
+from wia_compiler.profiler.gpu_costs import BY_WARPGROUP, cost_of
 from wia_compiler.profiler.gpu_sheets import GpuSheet, lanes_cycles
 from wia_compiler.profiler.gpu_warp import warp_cycles
 from wia_compiler.profiler.sass_counts import Predicted, predict, units_of
@@ -246,7 +246,7 @@ def _counted(totals: Mapping[str, int], start: str) -> float:
 
 def _tensor_rate(sheet: GpuSheet, name: str) -> float:
     """FLOP/s of one SM for a ``mma`` of some type; where there is no sheet's rate, the f32 one."""
-    rate = sheet.rates.get(name)
+    rate = sheet.rates.get(name.removesuffix(BY_WARPGROUP))
     if rate is None:
         rate = sheet.rates["f32"]
         return rate.per_cycle * rate.clock_hz

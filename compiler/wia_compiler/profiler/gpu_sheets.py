@@ -166,6 +166,22 @@ SHEETS: dict[str, GpuSheet] = {
         ),
         _hopper("H100", 3350e9),
         _hopper("H200", 4800e9),
+        GpuSheet(
+            "B200", "sm_100", 148, 1.965e9,
+            _rates(
+                1.965e9, 1.855e9, f32=(256, 75), f64=(128, 37), f16=(8192, 2250),
+                tf32=(4096, 1125), i8=(16384, 4500), f8=(16384, 4500),
+            ),
+            8000e9, 1.5e13, 126 << 20, Latencies(29, 295, 590), mma_share=0.31,
+        ),
+        GpuSheet(
+            "RTX 5090", "sm_120", 170, 2.407e9,
+            _rates(
+                2.407e9, 2.407e9, f32=(256, 104.8), f64=(4, 1.637), f16=(512, 209.5),
+                tf32=(256, 104.8), i8=(2048, 838), f8=(1024, 419),
+            ),
+            1792e9, 7.9e12, 96 << 20, Latencies(30, 313, 620), integer_lanes=128,
+        ),
     )
 }  # fmt: skip
 """Products by name, those of one architecture in order of their publication.
@@ -176,6 +192,14 @@ H100 SXM and H200 SXM (2023), and the Ada and Hopper whitepapers; Hopper's tenso
 (T4: Jia et al., arXiv:1903.07486; the others: Luo et al., arXiv:2402.13499, who also measured what
 ``mma`` reaches on Hopper), L2 bandwidths (T4: Jia et al.; the others differ by some 20 % from
 source to source).
+
+Blackwell: NVIDIA's data sheet of HGX B200 (2025; its eight GPUs' rates over 8, those with sparsity
+over 2 more) and the RTX Blackwell architecture whitepaper (2025). L2 latencies and RTX 5090's L2
+bandwidth: Chips and Cheese's measurements of B200 (150 ns) and of RTX PRO 6000 (130 ns, 8.7 TB/s
+for 188 SMs, taken for 170). Nobody measured what else is needed, it is taken from the generation
+before and worth less than the rest of the sheet: latencies of DRAM as twice those of L2 (as on
+H100 and RTX 4090), B200's L2 bandwidth as L2 ports of 64 bytes a cycle allow at most, 80 % of it,
+and its ``mma`` at Hopper's operations a cycle, for only ``tcgen05`` reaches the published rates.
 """
 
 
