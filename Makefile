@@ -7,7 +7,7 @@ ONE_THREAD := env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE OMP_NUM_THREADS=1 \
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup notebook test lint format bench bench-compile bench-simulator bench-peers size tutorials clean
+.PHONY: help setup notebook test lint format bench bench-compile bench-simulator bench-gpu bench-peers assembler size tutorials clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,12 +41,21 @@ bench-simulator: $(VENV)/.test ## thread instructions per second of PTX without 
 	$(BIN)/python bench/bench_simulator.py
 
 # One environment a peer, since they want different versions of the same packages.
+bench-gpu: $(VENV)/.test ## our GPU kernels beside Triton's, both on the simulator (BENCH="--target sm_90a")
+	[ -n "$$BENCH_PY_TRITON" ] || [ -x .bench/triton/bin/python ] || { $(PYTHON) -m venv .bench/triton && \
+	    $(BIN)/python bench/bench_gpu.py --requires \
+	    | .bench/triton/bin/python -m pip install --quiet --disable-pip-version-check -r /dev/stdin; }
+	$(BIN)/python bench/bench_gpu.py $(BENCH)
+
 bench-peers: $(VENV)/.test ## install the peers that bench compares with, each in .bench/NAME
 	for name in $(or $(PEERS),numba numexpr torch jax iree onnxruntime tinygrad); do \
 	    $(PYTHON) -m venv .bench/$$name && \
 	    $(BIN)/python bench/bench_kernels.py --requires $$name \
 	    | .bench/$$name/bin/python -m pip install --quiet --disable-pip-version-check -r /dev/stdin \
 	    || exit 1; done
+
+assembler: $(VENV)/.test ## ptxas on every kernel for every GPU: registers, spills, warnings (ASSEMBLER="--faults")
+	$(BIN)/python tools/assembler_report.py $(ASSEMBLER)
 
 size: $(VENV)/.test ## lines in each room and the budget
 	$(BIN)/python tools/size.py

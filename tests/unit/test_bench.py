@@ -90,3 +90,59 @@ def test_contenders_are_files_with_what_they_need(bench: Any) -> None:
     for name in names:
         module = bench.contenders.contender_module(name)
         assert callable(module.make) and isinstance(module.REQUIRES, tuple)
+
+
+ADD = """
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry add(.param .u64 x, .param .u64 y, .param .u64 out, .param .u32 n, .param .u64 s)
+{
+    .reg .pred %p; .reg .b32 %r<5>; .reg .f32 %f<3>; .reg .b64 %rd<5>;
+    mov.u32 %r0, %ctaid.x; mov.u32 %r1, %tid.x; mad.lo.u32 %r0, %r0, 32, %r1;
+    ld.param.u32 %r2, [n]; setp.ge.u32 %p, %r0, %r2; @%p ret;
+    mul.wide.u32 %rd0, %r0, 4;
+    ld.param.u64 %rd1, [x]; add.s64 %rd1, %rd1, %rd0; ld.global.f32 %f0, [%rd1];
+    ld.param.u64 %rd2, [y]; add.s64 %rd2, %rd2, %rd0; ld.global.f32 %f1, [%rd2];
+    add.rn.f32 %f2, %f0, %f1;
+    ld.param.u64 %rd3, [out]; add.s64 %rd3, %rd3, %rd0; st.global.f32 [%rd3], %f2;
+    ret;
+}
+"""
+
+
+@pytest.fixture
+def bench_gpu(bench: Any) -> Any:
+    import bench_gpu
+
+    return bench_gpu
+
+
+def test_ptx_of_a_peer_is_checked_counted_and_ranked_beside_ours(bench_gpu: Any) -> None:
+    x, y = np.arange(100, dtype=np.float32), np.ones(100, np.float32)
+    case = bench_gpu._add(x, y)
+    sheet = bench_gpu.sheet_for("gpu:sm_80", None)
+    variant = {"ptx": ADD, "entry": "add", "threads": 32, "shared_bytes": 0, "meta": {"block": 32}}
+    peer = bench_gpu.tritons(case, [variant], "sm_80", sheet)
+    own = bench_gpu.ours(case, "gpu:sm_80", sheet)
+    assert peer.counters[bench_gpu.SECTORS] == own.counters[bench_gpu.SECTORS] == 39
+    assert peer.registers > 0 and peer.time > 0 and own.launches == 1
+    assert "block 32" in bench_gpu._row("", peer.note, peer, "")
+    wrong = {**variant, "ptx": ADD.replace("add.rn", "sub.rn")}
+    with pytest.raises(AssertionError, match=r"add 100, triton \{'block': 32\}: off by"):
+        bench_gpu.tritons(case, [wrong], "sm_80", sheet)
+
+
+def test_the_formulas_of_the_gpu_bench_are_those_of_its_references(bench_gpu: Any) -> None:
+    normal = np.random.default_rng(0).standard_normal
+    f16 = [normal((1, 2, 64, 64)).astype(np.float16) for _ in range(3)]
+    a, b, bias = (normal(shape).astype(np.float32) for shape in ((17, 33), (33, 9), (9,)))
+    sheet = bench_gpu.sheet_for("gpu:sm_80", None)
+    for case in (
+        bench_gpu._softmax(a),
+        bench_gpu._layer_norm(a, b[:, 0].copy(), b[:, 1].copy()),
+        bench_gpu._transpose(a),
+        bench_gpu._matmul(a, b, bias),
+        bench_gpu._attention(*f16),
+    ):
+        assert bench_gpu.ours(case, "gpu:sm_80", sheet).time > 0
