@@ -9,8 +9,10 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 import wia_compiler as wia
+from wia_compiler.backends.gpu import driver
 from wia_compiler.backends.gpu.execute import load_on_gpu
 from wia_compiler.backends.gpu.launch import Launch, LaunchPlan, PlanBlock
+from wia_compiler.backends.gpu.tensor_maps import TensorMapPlan
 from wia_compiler.base.errors import OutOfRangeError, TargetError
 from wia_compiler.passes.target import Artifact
 
@@ -67,7 +69,8 @@ def cupy(monkeypatch):
         def get_function(self, name):
             def launch(grid, block, arguments, shared_mem=0):
                 made.launched.append((name, grid, block, shared_mem))
-                made.kernels[name](*(int(each) for each in arguments))
+                plain = [each if isinstance(each, np.ndarray) else int(each) for each in arguments]
+                made.kernels[name](*plain)
 
             return launch
 
@@ -219,6 +222,43 @@ def test_code_for_one_capability_alone(cupy, capability, runs):
         load_on_gpu(artifact(target="gpu:sm_90a"))
 
 
+def test_tensor_maps_of_a_launch(cupy, monkeypatch):
+    """The driver gets the innermost dimension first; the kernel 128 bytes behind its buffers."""
+    asked = []
+
+    def encode(place, dtype, rank, address, sizes, strides, box, every, *modes):
+        ctypes.memset(place, 7, 128)
+        lists = [list(each) for each in (sizes, strides, box, every)]
+        asked.append((place.value % 64, dtype.value, rank.value, address.value, *lists))
+        assert [each.value for each in modes] == [0, 3, 3, 0]
+        return 0
+
+    monkeypatch.setattr(driver, "_encode_of_driver", lambda: encode)
+    given = []
+    cupy.kernels["tiles"] = lambda x, y, box: given.append((x, box.tobytes()))
+    plan = TensorMapPlan(0, "bf16", (5, 24, 64), (3072, 128, 2), (1, 8, 64), "swizzle_128b")
+    run = load_on_gpu(artifact(Launch("tiles", 1, 32, (0, 1), 0, (plan,))))
+    x, y = (aligned(np.zeros((5, 24, 64), np.uint16)) for _ in range(2))
+    for _ in range(3):
+        run([x], [y])
+    address = x.data.ptr
+    assert asked == [(0, 9, 3, address, [64, 24, 5], [128, 3072], [64, 8, 1], [1, 1, 1])]
+    assert given == [(address, b"\7" * 128)] * 3
+
+
+def test_a_tensor_map_that_the_driver_refuses(monkeypatch):
+    plan = TensorMapPlan(0, "f16", (8, 60), (120, 2), (8, 60), "none")
+    with pytest.raises(TargetError, match=r"refused .* status 1: f16\[8, 60\] at 0x10, strides of"):
+        driver.encode_tensor_map(plan, 16, lambda *arguments: 1)
+
+
+def test_a_driver_without_tensor_maps(monkeypatch):
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace())
+    driver._encode_of_driver.cache_clear()
+    with pytest.raises(TargetError, match="need cuTensorMapEncodeTiled of libcuda"):
+        driver.encode_tensor_map(TensorMapPlan(0, "f16", (8,), (2,), (8,), "none"), 0)
+
+
 def test_no_gpu(cupy):
     cupy.count = 0
     with pytest.raises(TargetError, match="needs a GPU; cupy sees none here"):
@@ -226,7 +266,8 @@ def test_no_gpu(cupy):
 
 
 def test_a_plan_survives_the_cache():
-    plan = LaunchPlan((Launch("a", 2**31 - 1, 256, (0, 3, 1), 1024),), (16, 0))
+    tiles = TensorMapPlan(3, "f16", (8, 64), (128, 2), (8, 64), "swizzle_128b")
+    plan = LaunchPlan((Launch("a", 2**31 - 1, 256, (0, 3, 1), 1024, (tiles,)),), (16, 0))
     assert LaunchPlan.from_metadata(plan.to_metadata()) == plan
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import shutil
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from wia_compiler.backends.gpu.architecture import ARCHITECTURES, STATIC_SHARED_BYTES
+from wia_compiler.backends.gpu.driver import encode_tensor_map
 from wia_compiler.backends.gpu.launch import LaunchPlan
 from wia_compiler.backends.gpu.lower import BUFFER_ALIGNMENT
 from wia_compiler.base.errors import TargetError
@@ -22,6 +24,8 @@ from wia_compiler.passes.status_record import raise_failure
 from wia_compiler.passes.target import Artifact
 
 INSTALL_CUPY = "pip install cupy-cuda13x"
+KEPT_TENSOR_MAPS = 64
+"""Tensor maps that an executable keeps: arrays that stay where they are need theirs once."""
 Array = Any
 """A numpy or cupy array: cupy is optional, so its types are not known here."""
 
@@ -90,6 +94,7 @@ class GpuExecutable:
         path = Path(folder) / "kernel.ptx"
         path.write_bytes(artifact.files["kernel.ptx"])
         self._module = cupy.RawModule(path=str(path))
+        self._tensor_map = functools.lru_cache(KEPT_TENSOR_MAPS)(encode_tensor_map)
 
     def __call__(
         self, inputs: Sequence[Array], outputs: Sequence[Array]
@@ -109,7 +114,10 @@ class GpuExecutable:
             function = self._module.get_function(launch.entry)
             if launch.dynamic_shared_bytes > STATIC_SHARED_BYTES:
                 function.max_dynamic_shared_size_bytes = launch.dynamic_shared_bytes
-            arguments = tuple(np.uint64(pointers[number]) for number in launch.buffers)
+            arguments = (
+                *(np.uint64(pointers[number]) for number in launch.buffers),
+                *(self._tensor_map(each, pointers[each.buffer]) for each in launch.tensor_maps),
+            )
             function(
                 (launch.blocks,),
                 (launch.threads,),
