@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType, NoneAttr
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType, NoneAttr, i8
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineSymExpr
@@ -111,7 +111,7 @@ def _element(leaf: ComputeOp) -> Attribute:
     if elements[0] != elements[1] or not is_product_type(elements[0]):
         raise NoHopperProduct(f"wgmma multiplies f16, bf16 or i8, not {elements[0]}")
     held = element_type(leaf.outputs[0])
-    if held != sum_type(elements[0]):
+    if held not in (sum_type(elements[0]), i8):
         raise NoHopperProduct(f"products of {elements[0]} are added up in {held}")
     total = fold_op(leaf, 0)
     arguments = leaf.body.block.args

@@ -18,10 +18,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
 
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i8, i64
 from xdsl.dialects.func import FuncOp
 
 from wia_compiler.backends.gpu.architecture import Architecture
+from wia_compiler.backends.gpu.builder import element_type
 from wia_compiler.backends.gpu.choice import Choice
 from wia_compiler.backends.gpu.hopper_product import (
     HopperProduct,
@@ -30,16 +31,20 @@ from wia_compiler.backends.gpu.hopper_product import (
     hopper_product,
 )
 from wia_compiler.backends.gpu.launch import GRID_SIZE
-from wia_compiler.backends.gpu.tiling import Tile, tile_loops
+from wia_compiler.backends.gpu.tiling import kept_loops
+from wia_compiler.backends.gpu.wide_sums import widen_sums
 from wia_compiler.base.schedule import directive
 from wia_compiler.dialects.loop_hints import LoopHints, note_hints
 from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.tile_rewrites import (
     IllegalRewrite,
+    axis_of,
     drop_bounds,
     leaves_of,
     set_leaf_level,
+    set_level,
     stage_operand,
+    tile_axis,
     tile_reduction,
 )
 
@@ -185,15 +190,14 @@ def _tiled(
 ) -> Choice:
     """Rewrite the nest; what became of it."""
     blocks = _blocks(product, tile)
-    tile_loops(
-        nest,
-        {
-            product.rows: Tile(tile.rows, tile.rows),
-            product.columns: Tile(tile.columns, tile.columns),
-        },
-    )
+    if element_type(product.leaf.outputs[0]) == i8:
+        widen_sums(product.leaf)
+    sides = {product.rows: tile.rows, product.columns: tile.columns}
+    for each in kept_loops(nest):
+        tile_axis(nest, axis_of(each), sides.get(axis_of(each), 1), past_end=True)
+        set_level(each, "grid")
     (leaf,) = [each for each in leaves_of(nest) if each.kind.data == "contract"]
-    loop, leaf = tile_reduction(leaf, product.fold, tile.step)
+    loop, leaf = tile_reduction(leaf, product.fold, tile.step, past_end=True)
     for operand, side in ((product.a, product.rows), (product.b, product.columns)):
         order = _order(operand, side, product.fold)
         _, _, leaf = stage_operand(
@@ -205,7 +209,7 @@ def _tiled(
     note_hints(loop, LoopHints(pipeline=tile.stages))
     nest.attributes[WARP_SPECIALISED] = UnitAttr()
     nest.attributes[GRID_SIZE] = IntegerAttr(min(blocks, architecture.sm_count), i64)
-    sizes = {product.rows: tile.rows, product.columns: tile.columns, product.fold: tile.step}
+    sizes = {**sides, product.fold: tile.step}
     shown = {
         "block tile": f"{tile.rows}×{tile.columns}×{tile.step}",
         "stages": tile.stages,
@@ -214,9 +218,9 @@ def _tiled(
         **numbers,
     }
     lines = (
-        directive("use_tensor_cores", {}),
         directive("tile", sizes),
         directive("pipeline", {product.fold: tile.stages}),
+        directive("use_tensor_cores"),
     )
     reason = "product by wgmma: one warpgroup copies tiles by tensor maps, the others multiply"
     return Choice(tile.threads, reason, shown, LAUNCH_REGISTERS, lines)
