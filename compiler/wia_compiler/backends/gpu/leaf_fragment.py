@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import cast
 
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineConstantExpr, AffineDimExpr, AffineMap
@@ -23,7 +22,10 @@ from wia_compiler.backends.gpu.index import Index
 from wia_compiler.backends.gpu.layouts import Fragment
 from wia_compiler.backends.gpu.leaf import Kernel, Leaf, combine, identity_of
 from wia_compiler.backends.gpu.leaf_fragment_sums import lower_fragment_sums
+from wia_compiler.backends.gpu.leaf_mma import TILE_SLOTS, is_mma, lower_mma_leaf, lower_products
+from wia_compiler.dialects.nvgpu import fragment_type
 from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.dialects.vector_elements import FromElementsOp
 
 
 def touches_fragment(op: ComputeOp, kernel: Kernel) -> bool:
@@ -35,13 +37,38 @@ def touches_fragment(op: ComputeOp, kernel: Kernel) -> bool:
 def lower_fragment_leaf(leaf: Leaf) -> None:
     """Emit a leaf of the whole block; ``LayoutError`` where no layout holds all of its points."""
     if leaf.op.kind.data == "contract":
-        lower_fragment_sums(leaf)
+        _contract(leaf)
         return
     walk = _Walk.of(leaf)
     if leaf.op.folds:
         _fold(leaf, walk)
     else:
         _map(leaf, walk)
+
+
+def _contract(leaf: Leaf) -> None:
+    """By the units of a warp where a schedule says so, else an ``fma`` a slot."""
+    if not is_mma(leaf.op):
+        lower_fragment_sums(leaf)
+    elif leaf.op.inputs[0] in leaf.kernel.distributed:
+        lower_products(leaf, lambda row, step: _left_registers(leaf, row, step), 1)
+    else:
+        lower_mma_leaf(leaf)
+
+
+def _left_registers(leaf: Leaf, row: int, step: int) -> SSAValue:
+    """A tile of 16 × 16 of a left operand that lies as sums do: two tiles of 16 × 8 beside it.
+
+    Lane 4 g + t has the elements (g, 2 t), (g, 2 t + 1), (g + 8, 2 t), (g + 8, 2 t + 1) of each,
+    which is what it has of an operand, in this order.
+    """
+    layout = leaf.kernel.distributed[leaf.op.inputs[0]]
+    assert isinstance(layout, Fragment)
+    tiles = layout.slot_digits[-2].count
+    first = TILE_SLOTS * (row * tiles + 2 * step)
+    slots = range(first, first + 2 * TILE_SLOTS)
+    held = [leaf.builder.load(leaf.inputs[0], (Index((), slot),)) for slot in slots]
+    return leaf.builder.add(FromElementsOp(held, fragment_type(held[0].type, TILE_SLOTS))).dest
 
 
 @dataclass(frozen=True)
@@ -196,8 +223,3 @@ def _fold(leaf: Leaf, walk: _Walk) -> None:
             index = (Index((), place),)
             before = builder.load(leaf.outputs[output], index)
             builder.store(combine(leaf, output, before, value), leaf.outputs[output], index)
-
-
-def fragment_of(leaf: Leaf, number: int) -> Fragment:
-    """The fragment that output ``number`` of a leaf lies in."""
-    return cast(Fragment, leaf.kernel.distributed[leaf.op.outputs[number]])

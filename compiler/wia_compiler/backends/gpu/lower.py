@@ -47,14 +47,20 @@ from wia_compiler.backends.gpu.hopper_schedule import WARP_SPECIALISED
 from wia_compiler.backends.gpu.index import Index, of_value
 from wia_compiler.backends.gpu.launch import BLOCK_SIZE, GRID_SIZE
 from wia_compiler.backends.gpu.leaf import Kernel, Leaf
+from wia_compiler.backends.gpu.leaf_chunks import (
+    CHUNKS,
+    copies_asynchronously,
+    lower_chunks,
+    wait_for_copies,
+)
 from wia_compiler.backends.gpu.leaf_fragment import lower_fragment_leaf, touches_fragment
 from wia_compiler.backends.gpu.leaf_group import Group, lower_group_leaf
 from wia_compiler.backends.gpu.leaf_mma import is_mma, lower_mma_leaf
 from wia_compiler.backends.gpu.leaf_thread import lower_thread_leaf
 from wia_compiler.backends.gpu.lower_points import lower_point
-from wia_compiler.backends.gpu.shared_memory import place_shared_buffers
 from wia_compiler.backends.gpu.matrix_results import accumulators_of, lower_results
 from wia_compiler.backends.gpu.pipelined_loop import STAGES, lower_pipelined, pipelined
+from wia_compiler.backends.gpu.shared_memory import place_shared_buffers
 from wia_compiler.backends.gpu.swizzle import swizzle_of
 from wia_compiler.backends.gpu.unread import remove_unread
 from wia_compiler.base.record import Level
@@ -63,8 +69,8 @@ from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.framework import PassContext
-from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.status_checks import lower_checks
+from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.tile_rewrites import scope_of
 
 BUFFER_ALIGNMENT = 16
@@ -308,8 +314,13 @@ class _Lowering:
         builder = self.kernel.builder
         builder.location = op.location
         if op in self.waiting:
+            if any(map(copies_asynchronously, self.leaves)):
+                wait_for_copies(builder)
             builder.add(gpu.BarrierOp())
         leaf = Leaf(op, self.kernel)
+        if CHUNKS in op.attributes:
+            lower_chunks(op, self.kernel)
+            return
         if is_mma(op) and not any(value in self.kernel.distributed for value in op.inputs):
             lower_mma_leaf(leaf)
             return

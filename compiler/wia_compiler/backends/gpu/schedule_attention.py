@@ -10,11 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import memref
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from wia_compiler.backends.gpu.architecture import WARP_SIZE, Architecture
-from wia_compiler.backends.gpu.builder import shape_of
+from wia_compiler.backends.gpu.architecture import (
+    MAX_THREADS_PER_BLOCK,
+    WARP_SIZE,
+    Architecture,
+)
+from wia_compiler.backends.gpu.builder import element_type, shape_of
 from wia_compiler.backends.gpu.choice import Choice
 from wia_compiler.backends.gpu.layouts import (
     LAYOUT,
@@ -23,9 +28,14 @@ from wia_compiler.backends.gpu.layouts import (
     layout_attribute,
 )
 from wia_compiler.backends.gpu.layouts_threads import ThreadGridLayout
+from wia_compiler.backends.gpu.leaf_chunks import mark_chunks
+from wia_compiler.backends.gpu.matrix_tiles import ASYNC_SINCE
+from wia_compiler.backends.gpu.matrix_units import MMA_SHAPE, find_unit
+from wia_compiler.backends.gpu.swizzle import SWIZZLE, swizzle_attribute
 from wia_compiler.base.schedule import Directive, directive
+from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.llvm.types import num_elements, size_bytes
-from wia_compiler.passes.nests.written_tiles import written_tiles
+from wia_compiler.passes.nests.written_tiles import STAGES, written_tiles
 from wia_compiler.passes.scheduling.nest import ScheduledNest, number_of
 from wia_compiler.passes.tile_rewrites import (
     IllegalRewrite,
@@ -39,9 +49,17 @@ from wia_compiler.passes.tile_rewrites.nest import is_folded
 
 THREADS_PER_SIDE = 16
 """Without tensor cores a block has 16 × 16 threads."""
+WARPS = 4
+"""One for each of an SM's schedulers: rows are not doubled where that would leave fewer."""
 NARROW = 64
 """Heads up to this width leave registers for two tiles of 16 rows a warp: keys and values are then
 read from shared memory half as often."""
+
+
+MOST_STAGES = 2
+"""Keys arrive while weights are worked on, values while scores are."""
+_AXES = {"tile": ("query", "key"), "pipeline": ("key",)}
+_HINT = f"choose tile query 64, key 64; pipeline key {MOST_STAGES}"
 
 
 @dataclass(frozen=True)
@@ -51,6 +69,7 @@ class _Tiles:
     width: int
     values: int
     has_products: bool
+    dtype: str
 
 
 def is_attention(nest: FuncOp) -> bool:
@@ -66,13 +85,25 @@ def schedule_attention(nest: FuncOp, architecture: Architecture) -> Choice:
     for buffer in _buffers(nest):
         if scope_of(buffer.memref) == "register":
             buffer.attributes[LAYOUT] = _layout(tiles, warps, buffer)
+        elif tiles.has_products:
+            buffer.attributes[SWIZZLE] = swizzle_attribute("rows")
     for loop in loops_of(nest):
         if not is_folded(loop):
             set_level(loop, "grid")
     for leaf in leaves_of(nest):
         set_leaf_level(leaf, "block")
+    for leaf in leaves_of(nest):
+        if tiles.has_products and leaf.kind.data == "contract":
+            shape = find_unit(leaf, architecture).shape
+            leaf.attributes[MMA_SHAPE] = ArrayAttr([IntegerAttr(size, i64) for size in shape])
+        elif _copies_tile(leaf):
+            mark_chunks(leaf, is_async=architecture.capability >= ASYNC_SINCE)
     threads = warps * WARP_SIZE if tiles.has_products else THREADS_PER_SIDE**2
-    lines = (directive("tile", {"query": tiles.queries, "key": tiles.keys}),)
+    (stages,) = written_tiles(nest, STAGES).values()
+    lines = (
+        directive("tile", {"query": tiles.queries, "key": tiles.keys}),
+        directive("pipeline", {"key": stages}),
+    )
     numbers: dict[str, float | int | str] = {
         "queries": tiles.queries,
         "keys": tiles.keys,
@@ -80,7 +111,10 @@ def schedule_attention(nest: FuncOp, architecture: Architecture) -> Choice:
     }
     if tiles.has_products:
         rows = tiles.queries // warps
-        reason = f"attention: tiles in shared memory, {rows} rows a warp on tensor cores"
+        reason = (
+            f"attention: tiles in shared memory, {rows} rows a warp on tensor cores, weights "
+            f"rounded to {tiles.dtype}"
+        )
     else:
         reason = "attention: tiles in shared memory, 16 threads a row"
     return Choice(threads, reason, numbers, directives=lines)
@@ -91,20 +125,27 @@ def attention_as_written(
 ) -> Choice:
     """The same with a user's tiles, which the nest was written in."""
     for line in directives:
-        if line.name != "tile":
+        known = _AXES.get(line.name)
+        if known is None:
             raise IllegalRewrite(
-                f"{line.name} does not apply: an attention is written in tiles",
-                hint="choose them by tile query 64, key 64",
+                f"{line.name} does not apply: an attention on a gpu is written in tiles",
+                hint=_HINT,
                 span=line.span,
             )
         for entry in line.entries:
-            if entry.name not in ("query", "key"):
+            if entry.name not in known:
                 raise IllegalRewrite(
-                    f"an attention has tiles of query, key, not of {entry.name!r}",
-                    hint="choose them by tile query 64, key 64",
+                    f"{line.name} of an attention is of {', '.join(known)}, not of {entry.name!r}",
+                    hint=_HINT,
                     span=entry.span,
                 )
-            number_of(line, entry, "size")
+            number = number_of(line, entry, "size")
+            if line.name == "pipeline" and number > MOST_STAGES:
+                raise IllegalRewrite(
+                    f"{number} stages: a block has one tile of keys in use or on its way",
+                    hint=f"pipeline key {MOST_STAGES}, or 1",
+                    span=entry.span,
+                )
     chosen = schedule_attention(nest.function, architecture)
     return replace(chosen, reason=f"as the schedule says; {chosen.reason}")
 
@@ -115,13 +156,23 @@ def _tiles(nest: FuncOp) -> _Tiles:
     scopes = {buffer.memref.name_hint: scope_of(buffer.memref) for buffer in _buffers(nest)}
     (queries, values), (_, keys) = sizes["sums"], sizes["scores"]
     (contract, *_) = [leaf for leaf in leaves_of(nest) if leaf.kind.data == "contract"]
-    return _Tiles(queries, keys, contract.sizes[-1], values, scopes["weights"] == "register")
+    is_narrow = scopes["weights"] == "register"
+    dtype = str(element_type(contract.inputs[0]))
+    return _Tiles(queries, keys, contract.sizes[-1], values, is_narrow, dtype)
+
+
+def _copies_tile(leaf: ComputeOp) -> bool:
+    """Whether a leaf brings a tile to shared memory."""
+    if len(leaf.inputs) != 1 or leaf.folds:
+        return False
+    return (scope_of(leaf.inputs[0]), scope_of(leaf.outputs[0])) == ("", "shared")
 
 
 def _warps(tiles: _Tiles) -> int:
     """Warps of a block on tensor cores: each has 16 rows, or 32 where a row is short."""
-    rows = 2 * MMA_ROWS if max(tiles.width, tiles.values) <= NARROW else MMA_ROWS
-    return max(1, tiles.queries // rows)
+    is_narrow = max(tiles.width, tiles.values) <= NARROW
+    wide = is_narrow and tiles.queries % (2 * MMA_ROWS * WARPS) == 0
+    return tiles.queries // (2 * MMA_ROWS if wide else MMA_ROWS)
 
 
 def _layout(tiles: _Tiles, warps: int, buffer: memref.AllocOp) -> Attribute:
@@ -159,6 +210,12 @@ def _check(tiles: _Tiles, nest: FuncOp, architecture: Architecture) -> None:
                 f"a tile of {size} along {name}: threads take {MMA_ROWS} at a time",
                 hint=f"choose a multiple of {MMA_ROWS}",
             )
+    if _warps(tiles) * WARP_SIZE > MAX_THREADS_PER_BLOCK and tiles.has_products:
+        raise IllegalRewrite(
+            f"a tile of {tiles.queries} queries takes {_warps(tiles)} warps, a block has "
+            f"{MAX_THREADS_PER_BLOCK // WARP_SIZE}",
+            hint="choose a smaller tile of query",
+        )
     limit = architecture.block_shared_kib * 1024
     used = _shared_bytes(nest)
     if used > limit:

@@ -17,6 +17,7 @@ from wia_compiler.backends.gpu.architecture import (
 )
 from wia_compiler.backends.gpu.execute import gpu_is_here, load_on_gpu
 from wia_compiler.backends.gpu.lower import LowerPass
+from wia_compiler.backends.gpu.matrix_units import exact_units
 from wia_compiler.backends.gpu.schedule import SchedulePass
 from wia_compiler.backends.gpu.simulate import DEBUG, Simulate, SimulatedGpu
 from wia_compiler.backends.gpu.tools import tool_stamp
@@ -58,6 +59,7 @@ class GpuTarget:
             launch_cost_bytes=self.architecture.launch_cost_bytes,
             parallel_rows=self.architecture.sm_count,
             shared_bytes=self.architecture.block_shared_kib * 1024,
+            tile_products=exact_units(self.architecture),
         )
 
     @property

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType, UnitAttr
@@ -31,7 +31,7 @@ from wia_compiler.passes.nests.leaf_writer import LeafWriter
 from wia_compiler.passes.nests.plan import Group
 from wia_compiler.passes.nests.views import View
 from wia_compiler.passes.nests.writer import NEST, SCHEDULED
-from wia_compiler.passes.nests.written_tiles import asked_tiles, note_tiles
+from wia_compiler.passes.nests.written_tiles import STAGES, asked_tiles, note_tiles
 
 TILES: Mapping[str, int] = {"query": 64, "key": 64}
 """Queries and keys of a block. Each key and value is fetched once for so many queries; with heads
@@ -58,11 +58,14 @@ class AttentionNest:
         location = merge_locations([self.op])
         asked = asked_tiles(self.schedules, name, TILES)
         if self.facts.keeps_tiles:
-            tiles = {**TILES, **asked}
+            tiles, stages = {**TILES, **asked}, {}
             self._write(block, tiles)
         else:
+            stages = asked_tiles(self.schedules, name, ("key",), "pipeline")
             shared = block_tiles(self.op, self.facts, asked)
+            shared = replace(shared, stages=stages.get("key", shared.stages))
             tiles = {"query": shared.queries, "key": shared.keys}
+            stages = {"key": shared.stages}
             self._write_shared(block, shared)
         last = func.ReturnOp()
         last.location = location
@@ -72,6 +75,8 @@ class AttentionNest:
         made.attributes[NEST] = UnitAttr()
         made.attributes[SCHEDULED] = UnitAttr()
         note_tiles(made, tiles)
+        if stages:
+            note_tiles(made, stages, STAGES)
         made.location = location
         return made
 

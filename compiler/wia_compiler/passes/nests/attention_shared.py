@@ -71,7 +71,8 @@ class SharedBlock:
         """Fetch the queries, walk the keys, write the result's rows."""
         heads, writer, tiles, wide = self.heads, self.writer, self.tiles, self.heads.wide
         self._fetch("query", self.query, self.first)
-        self._fetch("key", self.key, "0")
+        if tiles.stages > 1:
+            self._fetch("key", self.key, "0")
         writer.fill(self.largest.memory, -math.inf, wide)
         for each in (self.total, self.sums):
             writer.fill(each.memory, 0, wide)
@@ -140,7 +141,11 @@ class SharedBlock:
         rows, block = {"i": tiles.queries}, {"i": tiles.queries, "j": tiles.keys}
         largest, larger, shrink, total = self.largest, self.larger, self.shrink, self.total
         scores, sums, weights = self.scores, self.sums, self.weights
-        self._fetch("value", self.value, first)
+        is_ahead = tiles.stages > 1
+        if is_ahead:
+            self._fetch("value", self.value, first)
+        else:
+            self._fetch("key", self.key, first)
         writer.fill(scores.memory, 0, heads.wide)
         writer.leaf(
             "contract",
@@ -150,7 +155,9 @@ class SharedBlock:
             self._multiply_add,
             reduce=("e",),
         )
-        if not is_last:
+        if not is_ahead:
+            self._fetch("value", self.value, first)
+        elif not is_last:
             self._fetch("key", self.key, f"{first} + {tiles.keys}")
         if self.scales_first or is_last or heads.mask_dtype is not None:
             self._mask(first, is_last, with_causal=heads.causal)

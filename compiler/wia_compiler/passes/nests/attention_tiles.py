@@ -27,7 +27,8 @@ class BlockTiles:
     """Tiles of one block: ``queries`` × ``width``, ``keys`` × ``width``, ``keys`` × ``values``.
 
     ``dtype`` is that of their elements; ``has_products``: tiles of it are multiplied by
-    instructions of their own.
+    instructions of their own. With 2 ``stages`` the next keys are on their way while the weights of
+    these are worked on, and values while scores are; with 1, both are fetched where they are used.
     """
 
     queries: int
@@ -36,6 +37,7 @@ class BlockTiles:
     values: int
     dtype: DType
     has_products: bool
+    stages: int = 2
 
     @property
     def padding(self) -> int:
