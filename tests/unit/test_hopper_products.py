@@ -200,3 +200,41 @@ def test_other_architectures_have_no_wgmma():
     arrays = [random((128, 128), "f16"), random((128, 128), "f16")]
     target = GpuTarget(ARCHITECTURES["sm_90"], with_sass=False)
     assert "wgmma" not in compile_text(text("A @ B"), arrays, target).artifact.assembly["ptx"]
+
+
+def user_build(schedule, m=256, n=512, k=512):
+    kernel = wia.compile(text("A @ B")).mm
+    specs = [wia.spec((m, k), "f16"), wia.spec((k, n), "f16")]
+    return kernel.build(*specs, target="gpu:sm_90a", schedule=schedule)
+
+
+def test_what_was_chosen_can_be_pasted():
+    chosen = user_build("default")
+    assert "pipeline k" in str(chosen.schedule) and "use_tensor_cores" in str(chosen.schedule)
+    pasted = user_build(chosen.schedule)
+    assert pasted.assembly("ptx") == chosen.assembly("ptx")
+
+
+@pytest.mark.parametrize(
+    ("schedule", "wgmma", "stages"),
+    [
+        ("tile i 64, j 256, k 64; pipeline k 3; use_tensor_cores", "m64n256k16", 3),
+        ("tile j 64; use_tensor_cores", "m64n64k16", None),
+        ("tile i 64, j 64, k 32; tile i 32, j 32 @warp; use_tensor_cores", None, None),
+        ("tile i 32, j 64; use_tensor_cores", None, None),
+    ],
+)
+def test_schedules_of_a_user(schedule, wgmma, stages):
+    """Tiles of wgmma are wgmma's, a tile of warps or another size is mma.sync's."""
+    ptx = user_build(schedule).assembly("ptx")
+    found = re.search(r"wgmma\.mma_async\.sync\.aligned\.(\w+)", ptx)
+    assert (found[1] if found else None) == wgmma
+    assert wgmma or "mma.sync" in ptx
+    assert stages is None or f"barriers[{16 * stages}]" in ptx
+
+
+def test_more_stages_than_shared_memory_holds():
+    with pytest.raises(wia.CompileError) as caught:
+        user_build("tile i 128, j 256; pipeline k 5; use_tensor_cores")
+    assert "5 stages of 49152 bytes: a block's shared memory holds 2 to 4" in str(caught.value)
+    assert "pipeline k 4" in str(caught.value)

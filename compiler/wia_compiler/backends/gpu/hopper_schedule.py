@@ -15,7 +15,7 @@ is how it is lowered (``hopper_lower``)::
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i8, i64
@@ -113,41 +113,26 @@ def schedule_hopper(nest: FuncOp, architecture: Architecture) -> Choice:
 
 def hopper_as_written(
     nest: FuncOp,
+    product: HopperProduct,
     tiles: Mapping[str, int],
     stages: int | None,
     architecture: Architecture,
 ) -> Choice:
-    """Tiles of a user's choice, what the text leaves open as the target would have it.
+    """Tiles of a user's choice, the largest where none is written for an axis.
 
-    ``tiles`` has sizes by axis. ``IllegalRewrite`` for sizes that are none of ``wgmma`` or that
-    shared memory does not hold, ``NoHopperProduct`` where the nest is no such product.
+    ``IllegalRewrite`` for stages that shared memory does not hold.
     """
-    product = hopper_product(nest)
     rows = tiles.get(product.rows, ROW_TILES[-1])
     columns = tiles.get(product.columns, COLUMN_TILES[-1])
-    step = tiles.get(product.fold, product.row_elements)
-    for axis, size, choices in (
-        (product.rows, rows, ROW_TILES),
-        (product.columns, columns, COLUMN_TILES),
-        (product.fold, step, (product.row_elements,)),
-    ):
-        if size not in choices:
-            expected = " or ".join(map(str, choices))
-            raise IllegalRewrite(
-                f"a tile of {size} points of axis {axis!r} is none of wgmma",
-                hint=f"choose {expected}",
-            )
     tile = _with_stages(product, rows, columns, architecture)
-    if stages is not None:
-        most = _most_stages(product, rows, columns, architecture)
-        if not 2 <= stages <= most:
-            raise IllegalRewrite(
-                f"{stages} stages of {tile.stage_bytes(size_bytes(product.element))} bytes: a "
-                f"block's shared memory holds 2 to {most}",
-                hint="choose fewer stages or smaller tiles",
-            )
-        tile = HopperTile(rows, columns, step, stages)
-    return _tiled(nest, product, tile, architecture, {})
+    most = _most_stages(product, rows, columns, architecture)
+    if stages is not None and not 2 <= stages <= most:
+        held = tile.stage_bytes(size_bytes(product.element))
+        raise IllegalRewrite(
+            f"{stages} stages of {held} bytes: a block's shared memory holds 2 to {most} of them",
+            hint=f"pipeline {product.fold} {tile.stages}",
+        )
+    return _tiled(nest, product, replace(tile, stages=stages or tile.stages), architecture, {})
 
 
 def _most_stages(

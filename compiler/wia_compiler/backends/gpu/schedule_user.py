@@ -21,6 +21,7 @@ from wia_compiler.backends.gpu.architecture import (
     Architecture,
 )
 from wia_compiler.backends.gpu.choice import Choice
+from wia_compiler.backends.gpu.hopper_user import warpgroups_as_written
 from wia_compiler.backends.gpu.pipelined_loop import STAGES
 from wia_compiler.backends.gpu.schedule_contraction import (
     reuses_operands,
@@ -68,7 +69,8 @@ def schedule_as_written(
 ) -> Choice:
     """Deal a nest out as a user says; ``IllegalRewrite`` where blocks and threads cannot be so."""
     if asks_for_tensor_cores(directives):
-        return tensor_cores_as_written(nest, directives, architecture)
+        by_warpgroups = warpgroups_as_written(nest, directives, architecture)
+        return by_warpgroups or tensor_cores_as_written(nest, directives, architecture)
     kinds = {leaf.kind.data for leaf in leaves_of(nest.function)}
     if holds_point_code(nest.function) or "reduce" in kinds:
         what = "loops over elements" if holds_point_code(nest.function) else "reductions"
