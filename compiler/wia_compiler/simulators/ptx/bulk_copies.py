@@ -23,7 +23,7 @@ from wia_compiler.simulators.ptx.memory import (
     WINDOW_BYTES,
     DeviceMemory,
 )
-from wia_compiler.simulators.ptx.tensor_box import CHUNK_BYTES, Box, swizzled
+from wia_compiler.simulators.ptx.tensor_box import CHUNK_BYTES, Box, box_chunks
 from wia_compiler.simulators.ptx.tensor_map import (
     MAP_ALIGNMENT,
     MAP_BYTES,
@@ -34,6 +34,12 @@ from wia_compiler.simulators.ptx.traffic import Traffic
 from wia_compiler.simulators.ptx.types import PtxType
 
 Bytes = NDArray[np.uint8]
+Chunks = NDArray[np.int64]
+"""Numbers of 16 bytes in all shared memory."""
+_POISON = np.uint64(0xFFFFFFFFFFFFFFFF)
+"""What the bytes are that a copy is on its way to."""
+_PERIOD = 1024
+"""Bytes after which the widest swizzle repeats."""
 TMA = "tma"
 """The space that bulk copies are counted under: no unit but the tensor memory accelerator's."""
 TENSOR_ALIGNMENT = 128
@@ -57,6 +63,9 @@ class BulkUnit:
     barriers: Barriers
     groups: BulkGroups = field(default_factory=BulkGroups)
     traffic: dict[tuple[int, str], Traffic] = field(default_factory=dict[tuple[int, str], Traffic])
+
+    def __post_init__(self) -> None:
+        self._pairs = self.shared.view(np.uint64).reshape(-1, 2)
 
     def place(self, row: int, address: int, size: int, alignment: int, what: str) -> int:
         """The byte of all shared memory that an address of a block's, or a generic one, is."""
@@ -116,79 +125,70 @@ class BulkUnit:
             )
         return Box(tensor, coordinates, self.device.arena, DEVICE_BASE)
 
-    def load(self, number: int, row: int, target: int, source: int, size: int, bar: int) -> int:
-        """``cp.async.bulk`` from device to shared memory; where in all of that it goes."""
-        place = self.place(row, target, size, CHUNK_BYTES, "the destination")
+    def load(self, number: int, row: int, target: int, source: int, size: int, bar: int) -> Chunks:
+        """``cp.async.bulk`` from device to shared memory; which 16 bytes of that it writes."""
         start = self.span(source, size, "the source")
+        chunks = self._run(row, target, size, "the destination")
         barrier = self.barrier(row, bar)
-        content = self.device.arena[start : start + size].copy()
-        self._count(number, size, _sectors(start, size))
-        self._arrive_later(barrier, np.arange(place, place + size), content)
-        return place
+        self._count(number, size, _sectors(start, size) if self.counts_memory else 0)
+        self._arrive_later(barrier, chunks, self.device.arena[start : start + size].copy())
+        return chunks
 
-    def move(self, row: int, target: int, source: int, size: int, bar: int) -> int:
-        """``cp.async.bulk`` within shared memory; where in all of it the bytes go."""
-        if size % CHUNK_BYTES:
-            raise Misuse(f"a bulk copy of {size} bytes, expected a multiple of {CHUNK_BYTES}")
-        place = self.place(row, target, size, CHUNK_BYTES, "the destination")
-        start = self.place(row, source, size, CHUNK_BYTES, "the source")
-        barrier = self.barrier(row, bar)
-        content = self.shared[start : start + size].copy()
-        self._arrive_later(barrier, np.arange(place, place + size), content)
-        return place
+    def move(self, row: int, target: int, source: int, size: int, bar: int) -> Chunks:
+        """``cp.async.bulk`` within shared memory; which 16 bytes of it are written."""
+        chunks = self._run(row, target, size, "the destination")
+        given = self._run(row, source, size, "the source")
+        self._arrive_later(self.barrier(row, bar), chunks, self._read(given))
+        return chunks
 
     def load_box(
         self, number: int, row: int, target: int, map: int, coordinates: Sequence[int], bar: int
-    ) -> NDArray[np.int64]:
-        """``cp.async.bulk.tensor`` to shared memory; where in all of that it goes, byte by byte."""
+    ) -> Chunks:
+        """``cp.async.bulk.tensor`` to shared memory; which 16 bytes of that it writes."""
         tensor = self.tensor(map)
-        place = self.place(row, target, tensor.box_bytes, TENSOR_ALIGNMENT, "the destination")
+        chunks = self._box_chunks(row, target, tensor, "the destination")
         barrier = self.barrier(row, bar)
         box = self.box(tensor, coordinates)
-        places = self._box_places(place, row, tensor)
         self._count(number, box.inside.nbytes, box.sectors() if self.counts_memory else 0)
-        self._arrive_later(barrier, places, box.loaded())
-        return places
+        self._arrive_later(barrier, chunks, box.loaded())
+        return chunks
 
     def store(
         self, number: int, row: int, thread: int, target: int, source: int, size: int,
         combine: Combine | None, type: PtxType | None,
-    ) -> int:  # fmt: skip
-        """``cp.async.bulk`` and ``cp.reduce.async.bulk`` to device memory; where they read."""
-        place = self.place(row, source, size, CHUNK_BYTES, "the source")
+    ) -> Chunks:  # fmt: skip
+        """``cp.async.bulk`` and ``cp.reduce.async.bulk`` to device memory; what they read."""
         start = self.span(target, size, "the destination")
-        arena, shared = self.device.arena, self.shared
-        self._count(number, size, _sectors(start, size))
+        chunks = self._run(row, source, size, "the source")
+        self._count(number, size, _sectors(start, size) if self.counts_memory else 0)
+        to = self.device.arena[start : start + size]
 
         def write(content: Bytes) -> None:
-            to = arena[start : start + size]
             if combine is None or type is None:
                 to[...] = content
             else:
                 old, value = to.view(type.value), content.view(type.value)
                 old[...] = combine(old, value, value)
 
-        self.groups.begin(thread, number, lambda: shared[place : place + size].copy(), write)
-        return place
+        self.groups.begin(thread, number, lambda: self._read(chunks), write)
+        return chunks
 
     def store_box(
         self, number: int, row: int, thread: int, map: int, coordinates: Sequence[int],
         source: int, combine: Combine | None,
-    ) -> NDArray[np.int64]:  # fmt: skip
-        """``cp.async.bulk.tensor`` to device memory; the bytes of shared memory that it reads."""
+    ) -> Chunks:  # fmt: skip
+        """``cp.async.bulk.tensor`` to device memory; which 16 bytes of shared memory it reads."""
         tensor = self.tensor(map)
-        place = self.place(row, source, tensor.box_bytes, TENSOR_ALIGNMENT, "the source")
+        chunks = self._box_chunks(row, source, tensor, "the source")
         box = self.box(tensor, coordinates)
-        places = self._box_places(place, row, tensor)
-        shared = self.shared
         self._count(number, box.inside.nbytes, box.sectors() if self.counts_memory else 0)
 
         def write(content: Bytes) -> None:
             given = box.elements_of(content)
             box.inside[...] = given if combine is None else combine(box.inside, given, given)
 
-        self.groups.begin(thread, number, lambda: shared[places], write)
-        return places
+        self.groups.begin(thread, number, lambda: self._read(chunks), write)
+        return chunks
 
     def prefetch_box(self, map: int, coordinates: Sequence[int]) -> None:
         """``cp.async.bulk.prefetch.tensor``: nothing but its checks."""
@@ -200,21 +200,35 @@ class BulkUnit:
         self.barriers.word(place)
         return place
 
-    def _box_places(self, place: int, row: int, tensor: TiledTensor) -> NDArray[np.int64]:
-        chunks = swizzled(place - row * self.row_bytes, tensor) + row * self.row_bytes
-        if int(chunks.max()) + CHUNK_BYTES > row * self.row_bytes + self.shared_bytes:
-            raise Misuse(
-                "a swizzled box leaves the shared memory of its block",
-                "align it to 1024 bytes (8 times the swizzle)",
-            )
-        return (chunks[:, None] + np.arange(CHUNK_BYTES)).reshape(-1)
+    def _run(self, row: int, address: int, size: int, what: str) -> Chunks:
+        """Bytes that follow one another."""
+        if size % CHUNK_BYTES:
+            raise Misuse(f"a bulk copy of {size} bytes, expected a multiple of {CHUNK_BYTES}")
+        place = self.place(row, address, size, CHUNK_BYTES, what)
+        return np.arange(place // CHUNK_BYTES, (place + size) // CHUNK_BYTES)
 
-    def _arrive_later(self, barrier: int, places: NDArray[np.int64], content: Bytes) -> None:
-        shared = self.shared
-        shared[places] = 0xFF
+    def _box_chunks(self, row: int, address: int, tensor: TiledTensor, what: str) -> Chunks:
+        place = self.place(row, address, tensor.box_bytes, TENSOR_ALIGNMENT, what)
+        start = row * self.row_bytes
+        chunks = box_chunks(place - start, start, tensor)
+        if tensor.swizzle and (place + tensor.box_bytes) % _PERIOD:
+            last = int(chunks.max()) * CHUNK_BYTES + CHUNK_BYTES
+            if last > start + self.shared_bytes:
+                raise Misuse(
+                    f"{what}: a swizzled box leaves the shared memory of its block",
+                    f"align it to {_PERIOD} bytes",
+                )
+        return chunks
+
+    def _read(self, chunks: Chunks) -> Bytes:
+        return self._pairs[chunks].reshape(-1).view(np.uint8)
+
+    def _arrive_later(self, barrier: int, chunks: Chunks, content: Bytes) -> None:
+        pairs, given = self._pairs, content.view(np.uint64).reshape(-1, 2)
+        pairs[chunks] = _POISON
 
         def land() -> None:
-            shared[places] = content
+            pairs[chunks] = given
 
         self.barriers.begin(barrier, Transfer(len(content), 0, land))
 

@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from wia_compiler.simulators.ptx.bulk_copies import BulkUnit
+from wia_compiler.simulators.ptx.bulk_copies import BulkUnit, Chunks
 from wia_compiler.simulators.ptx.combiners import COMBINERS, Combine
 from wia_compiler.simulators.ptx.mbarrier import Misuse
 from wia_compiler.simulators.ptx.syntax import Address, Instruction, Operand
@@ -46,10 +43,8 @@ class BulkPlan:
         """Which of the values are addresses in brackets."""
         return tuple(type is None for type in self.types)
 
-    def issue(
-        self, unit: BulkUnit, row: int, thread: int, values: Sequence[int]
-    ) -> NDArray[np.int64] | None:
-        """Begin the copy for a thread of a block; the bytes of all shared memory it is about."""
+    def issue(self, unit: BulkUnit, row: int, thread: int, values: Sequence[int]) -> Chunks | None:
+        """Begin the copy for a thread of a block; which 16 bytes of shared memory it is about."""
         if self.multicast:
             *values, mask = values
             if mask != 1:
@@ -59,17 +54,14 @@ class BulkPlan:
                 )
         match self.kind:
             case "load":
-                place = unit.load(self.number, row, *values)
-                return np.arange(place, place + values[2])
+                return unit.load(self.number, row, *values)
             case "move":
-                place = unit.move(row, *values)
-                return np.arange(place, place + values[2])
+                return unit.move(row, *values)
             case "store":
                 target, source, size = values
-                place = unit.store(
+                return unit.store(
                     self.number, row, thread, target, source, size, self.combine, self.type
                 )
-                return np.arange(place, place + size)
             case "load_box":
                 target, map, *coordinates, bar = values
                 return unit.load_box(self.number, row, target, map, coordinates, bar)

@@ -101,25 +101,26 @@ class Barriers:
     """The barriers in the shared memory of some blocks, each by its byte in all of that memory.
 
     ``changes`` goes up whenever a barrier changes, so that who sleeps can look again;
-    ``in_flight_at`` has the number of transfers on their way for each 8 bytes.
+    ``flying`` transfers are on their way, ``in_flight_at`` has how many for each 8 bytes.
     """
 
     def __init__(self, shared: NDArray[np.uint8]):
         self._words = shared.reshape(-1)[: shared.size // 8 * 8].view(np.uint64)
         self._transfers: dict[int, list[Transfer]] = {}
+        self.flying = 0
         self.in_flight_at = np.zeros(len(self._words), np.int32)
         self.changes = 0
 
-    @property
-    def in_flight(self) -> list[Transfer]:
-        """Transfers that have not landed."""
-        return [each for waiting in self._transfers.values() for each in waiting]
+    def in_flight(self) -> list[tuple[int, Transfer]]:
+        """Transfers that have not landed, each with the place of its barrier."""
+        return [(place, each) for place, some in self._transfers.items() for each in some]
 
     def clear(self) -> None:
         """Forget what is on its way: the blocks have ended."""
         for place in self._transfers:
             self.in_flight_at[place // BARRIER_BYTES] = 0
         self._transfers = {}
+        self.flying = 0
 
     def init(self, place: int, count: int) -> None:
         """``mbarrier.init``: phase 0, which waits for ``count`` arrivals."""
@@ -185,18 +186,19 @@ class Barriers:
     def expect(self, place: int, size_bytes: int) -> None:
         """More bytes before the phase is complete."""
         state = self.state(place)
-        self._settle(place, _with_tx(state, state.tx + size_bytes))
+        self._settle(place, replace(state, tx=_checked_tx(state.tx + size_bytes)))
 
     def complete(self, place: int, size_bytes: int) -> None:
         """Bytes have come."""
         state = self.state(place)
-        self._settle(place, _with_tx(state, state.tx - size_bytes))
+        self._settle(place, replace(state, tx=_checked_tx(state.tx - size_bytes)))
 
     def begin(self, place: int, transfer: Transfer) -> None:
         """Something is on its way."""
         self.word(place)
         self._transfers.setdefault(place, []).append(transfer)
         self.in_flight_at[place // BARRIER_BYTES] += 1
+        self.flying += 1
         self.changes += 1
 
     def add_pending(self, place: int) -> None:
@@ -206,20 +208,22 @@ class Barriers:
             raise Misuse(f"more than {MOST_COUNT} arrivals pending")
         self._put(place, replace(state, pending=state.pending + 1))
 
-    def _settle(self, place: int, state: BarrierState) -> None:
-        """Note a state; a phase that waits for nothing is over."""
-        if state.pending == 0 and state.tx == 0:
-            state = replace(state, pending=state.expected, phase=state.phase ^ 1)
-            self._put(place, state)
+    def _settle(self, place: int, state: BarrierState) -> bool:
+        """Note a state; whether its phase waits for nothing, and is over."""
+        over = state.pending == 0 and state.tx == 0
+        if over:
+            state = BarrierState(state.expected, state.expected, 0, state.phase ^ 1)
+        self._put(place, state)
+        if over:
             self.land(place)
-        else:
-            self._put(place, state)
+        return over
 
     def land(self, place: int) -> None:
         """Show the bytes that counted for the phase of a barrier that is over."""
         waiting = self._transfers.get(place, [])
         rest = [each for each in waiting if not each.counted]
         self._transfers[place] = rest
+        self.flying -= len(waiting) - len(rest)
         self.in_flight_at[place // BARRIER_BYTES] = len(rest)
         for transfer in waiting:
             if transfer.counted:
@@ -234,16 +238,16 @@ class Barriers:
                 continue
             transfer.counted = True
             state = self.state(place)
-            state = _with_tx(state, state.tx - transfer.size_bytes)
             if transfer.arrivals > state.pending:
                 raise Misuse(f"more arrivals than the mbarrier waits for ({state})")
-            self._settle(place, replace(state, pending=state.pending - transfer.arrivals))
-            if phase_of(self.word(place)) != phase:
+            tx = _checked_tx(state.tx - transfer.size_bytes)
+            pending = state.pending - transfer.arrivals
+            if self._settle(place, BarrierState(pending, state.expected, tx, state.phase)):
                 return True
         return False
 
 
-def _with_tx(state: BarrierState, tx: int) -> BarrierState:
+def _checked_tx(tx: int) -> int:
     if not -MOST_TX <= tx <= MOST_TX:
         raise Misuse(f"a tx-count of {tx}, expected {-MOST_TX} to {MOST_TX}")
-    return replace(state, tx=tx)
+    return tx

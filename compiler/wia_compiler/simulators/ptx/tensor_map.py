@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Literal, get_args
 
 import ml_dtypes
@@ -62,18 +62,24 @@ class TiledTensor:
     swizzle: int
     fills_nan: bool
 
-    @property
+    @cached_property
     def element(self) -> np.dtype[Any]:
         """The type of its elements."""
         return ELEMENTS[self.data_type]
 
-    @property
+    @cached_property
     def counts(self) -> tuple[int, ...]:
         """Elements of a box along each axis, strides of elements taken out."""
         inner, *outer = zip(self.box, self.element_strides, strict=True)
         return (inner[0], *(-(-size // step) for size, step in outer))
 
-    @property
+    @cached_property
+    def steps(self) -> tuple[tuple[int, int, int, int], ...]:
+        """Of each axis its size, the stride of its elements, those of a box, and their step."""
+        every = (1, *self.element_strides[1:])
+        return tuple(zip(self.sizes, self.strides, self.counts, every, strict=True))
+
+    @cached_property
     def box_bytes(self) -> int:
         """What a copy of a box counts for in ``complete_tx``, in or out of the tensor."""
         total = self.element.itemsize

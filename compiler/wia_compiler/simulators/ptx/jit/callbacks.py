@@ -57,7 +57,7 @@ class Callbacks:
         except BaseException as error:
             self.raised = error
             return -1
-        return complete | (len(groups) + bool(barriers.in_flight)) << 1
+        return complete | (len(groups) + barriers.flying) << 1
 
     def _step(self, number: int) -> Callable[[int, int], None]:
         step = self._steps.get(number)
