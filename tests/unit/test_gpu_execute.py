@@ -3,6 +3,7 @@
 import ctypes
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -13,6 +14,7 @@ from wia_compiler.backends.gpu import driver
 from wia_compiler.backends.gpu.execute import load_on_gpu
 from wia_compiler.backends.gpu.launch import Launch, LaunchPlan, PlanBlock
 from wia_compiler.backends.gpu.tensor_maps import TensorMapPlan
+from wia_compiler.backends.gpu.timing import sample_launches
 from wia_compiler.base.errors import OutOfRangeError, TargetError
 from wia_compiler.passes.target import Artifact
 
@@ -29,8 +31,29 @@ class DeviceArray:
     def copy(self):
         return aligned(self.host)
 
+    def fill(self, value):
+        FILLED.append(self.nbytes)
+        self.host.fill(value)
+
     def __setitem__(self, key, value):
         self.host[key] = value.host
+
+
+FILLED: list[int] = []
+
+
+class Event:
+    """A moment of a stream; the stand-in's clock is what its kernels take."""
+
+    def __init__(self, cupy):
+        self.cupy = cupy
+        self.at = 0.0
+
+    def record(self):
+        self.at = self.cupy.now_ms
+
+    def synchronize(self):
+        pass
 
 
 def aligned(host, offset: int = 0):
@@ -57,6 +80,8 @@ def cupy(monkeypatch):
     made.kernels = {}
     made.launched = []
     made.capability = "90"
+    made.now_ms = 0.0
+    made.l2_bytes = 0
     made.count = 1
 
     class RuntimeFault(Exception):
@@ -64,7 +89,8 @@ def cupy(monkeypatch):
 
     class RawModule:
         def __init__(self, path):
-            assert Path(path).read_bytes() == b"// ptx"
+            made.loaded = Path(path).read_bytes()
+            assert made.loaded in (b"// ptx", b"cubin")
 
         def get_function(self, name):
             def launch(grid, block, arguments, shared_mem=0):
@@ -84,15 +110,21 @@ def cupy(monkeypatch):
     made.ascontiguousarray = lambda device: aligned(np.ascontiguousarray(device.host))
     made.cuda = SimpleNamespace(
         runtime=SimpleNamespace(getDeviceCount=lambda: made.count, CUDARuntimeError=RuntimeFault),
-        Device=lambda: SimpleNamespace(compute_capability=made.capability),
+        Device=lambda: SimpleNamespace(
+            compute_capability=made.capability, attributes={"L2CacheSize": made.l2_bytes}
+        ),
+        Event=lambda: Event(made),
+        get_elapsed_time=lambda start, end: end.at - start.at,
+        get_current_stream=lambda: SimpleNamespace(synchronize=lambda: None),
     )
     monkeypatch.setitem(sys.modules, "cupy", made)
     return made
 
 
-def artifact(*launches: Launch, workspace=(), target="gpu:sm_90"):
+def artifact(*launches: Launch, workspace=(), target="gpu:sm_90", cubin=False):
     plan = LaunchPlan(launches, tuple(workspace))
-    return Artifact(target, "k", {"kernel.ptx": b"// ptx"}, {}, {}, plan.to_metadata())
+    files = {"kernel.ptx": b"// ptx"} | ({"kernel.cubin": b"cubin"} if cubin else {})
+    return Artifact(target, "k", files, {}, {}, plan.to_metadata())
 
 
 def test_numpy_arrays_go_there_and_back(cupy):
@@ -257,6 +289,99 @@ def test_a_driver_without_tensor_maps(monkeypatch):
     driver._encode_of_driver.cache_clear()
     with pytest.raises(TargetError, match="need cuTensorMapEncodeTiled of libcuda"):
         driver.encode_tensor_map(TensorMapPlan(0, "f16", (8,), (2,), (8,), "none"), 0)
+
+
+@pytest.mark.parametrize(
+    ("target", "capability", "loaded"),
+    [
+        ("gpu:sm_90", "90", b"cubin"),
+        ("gpu:sm_80", "86", b"cubin"),
+        ("gpu:sm_80", "90", b"// ptx"),
+        ("gpu:sm_86", "89", b"cubin"),
+        ("gpu:sm_90", "120", b"// ptx"),
+        ("gpu:sm_90a", "90", b"cubin"),
+    ],
+)
+def test_a_cubin_is_loaded_where_it_runs(cupy, target, capability, loaded):
+    cupy.capability = capability
+    load_on_gpu(artifact(target=target, cubin=True))
+    assert cupy.loaded == loaded
+    load_on_gpu(artifact(target=target))
+    assert cupy.loaded == b"// ptx"
+
+
+def test_times_are_those_of_the_launches_on_arrays_that_stay(cupy, monkeypatch):
+    uploads = []
+    asarray = cupy.asarray
+    monkeypatch.setattr(cupy, "asarray", lambda host: uploads.append(host) or asarray(host))
+    durations = iter([9.0, 9.0, 9.0, *(1.0, 2.0, 3.0, 4.0, 5.0)])
+
+    def work(x, y):
+        cupy.now_ms += next(durations)
+        at(y, 4)[:] = at(x, 4)
+
+    cupy.kernels["work"] = work
+    cupy.l2_bytes = 100
+    FILLED.clear()
+    run = load_on_gpu(artifact(Launch("work", 1, 32, (0, 1))))
+    x, y = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    samples = run.device_timing([x], [y])(0.0)
+    assert samples.nanoseconds == (1e6, 2e6, 3e6, 4e6, 5e6), "three runs to warm up"
+    assert FILLED == [200] * 5, "L2 is overwritten before each"
+    assert len(uploads) == 1 and not y.any(), "nothing goes to and fro"
+    assert samples.remarks.startswith("by events of the GPU, L2 overwritten before each, ")
+
+
+def test_sampling_stops_after_its_time(cupy):
+    ticks = iter(range(1000))
+    found = sample_launches(
+        cupy, lambda: None, budget_s=20, flush=False, clock=lambda: float(next(ticks))
+    )
+    # Five whatever they take; the clock, which each look moves on, stops the others.
+    assert len(found.nanoseconds) == 5 + 19 and "L2 warm" in found.remarks
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_clocks_are_noted_where_they_can_be_read(cupy, monkeypatch, fails):
+    nvml = ModuleType("pynvml")
+    nvml.__spec__ = SimpleNamespace(name="pynvml")
+    nvml.NVMLError = type("NVMLError", (Exception,), {})
+    clocks = iter([1980, 1755])
+
+    def start():
+        if fails:
+            raise nvml.NVMLError
+
+    nvml.nvmlInit, nvml.NVML_CLOCK_SM = start, 1
+    nvml.nvmlDeviceGetHandleByIndex = lambda number: number
+    nvml.nvmlDeviceGetClockInfo = lambda device, kind: next(clocks)
+    nvml.nvmlDeviceGetMaxClockInfo = lambda device, kind: 1980
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    remarks = sample_launches(cupy, lambda: None, budget_s=0).remarks
+    assert ("SM clock 1980 to 1755 MHz of 1980" in remarks) == (not fails)
+    assert ("clocks not known" in remarks) == fails
+
+
+def test_a_profile_of_a_gpu_that_is_here_is_timed_by_it(cupy, monkeypatch):
+    build = wia.compile("kernel here(input A: tensor, output C: tensor) { C = A * 3.0; }").here
+    build = build.build(wia.spec((4,), "f32"), target="gpu:sm_90")
+    entry = build.artifact.metadata["launches"][0]["entry"]
+
+    def work(x, y):
+        cupy.now_ms += 0.25
+        at(y, 4)[:] = at(x, 4) * 3
+
+    cupy.kernels[entry] = work
+    plain = replace(build.artifact, files={"kernel.ptx": b"// ptx"})
+    monkeypatch.setattr(type(build), "executable", property(lambda self: load_on_gpu(plain)))
+    profile = build.profile(np.ones(4, np.float32))
+    assert profile.source == "measured" and profile.time == pytest.approx(0.25e-3)
+    assert "by events of the GPU" in profile.label and profile.estimate is None
+    table = profile.lines
+    assert table.totals["flops"] == 4, "lines are simulated, also where a GPU is"
+    compared = profile.compare()
+    assert "not measured: " in compared.note
+    assert compared["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"].left == 1
 
 
 def test_no_gpu(cupy):

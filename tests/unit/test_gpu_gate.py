@@ -5,13 +5,13 @@ an SM. ``make assembler`` does the same at every size and prints what ptxas says
 """
 
 import pytest
+import wia_compiler as wia
 import wia_kernels
 from unit.gpu_gate import check_all, faults_of, library_cases
-from unit.gpu_programs import compile_text
 from unit.gpu_tools import needs_ptxas
-from unit.test_gpu_ptx import MATMUL, arrays
 from wia_compiler.backends.gpu.architecture import ARCHITECTURES
-from wia_compiler.backends.gpu.target import GpuTarget
+
+MATMUL = "kernel mm(input A: tensor, input B: tensor, output C: tensor) { C = A @ B; }"
 
 # Every architecture is assembled for; most dtypes at two of them, so that the gate stays short.
 WIDELY = ("f32", "f16", "i32")
@@ -67,7 +67,7 @@ def test_what_the_gate_refuses():
 @needs_ptxas
 def test_a_schedule_that_spills_is_seen():
     """The gate can fail: 16 × 16 sums of a thread are more than 255 registers."""
-    schedule = "schedule mm { tile i 128, j 128, k 16; thread_tile i 16, j 16; }"
-    target = GpuTarget(ARCHITECTURES["sm_80"], with_sass=False)
-    built = compile_text(f"{MATMUL}\n{schedule}", arrays(((256, 256), (256, 256))), target)
-    assert any("spill" in fault for fault in faults_of(built.artifact.resources))
+    schedule = "tile i 128, j 128, k 16; thread_tile i 16, j 16"
+    square = wia.spec((256, 256), "f32")
+    built = wia.compile(MATMUL).mm.build(square, square, target="gpu:sm_80", schedule=schedule)
+    assert any("spill" in fault for fault in faults_of(built.resources))

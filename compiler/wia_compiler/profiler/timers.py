@@ -20,7 +20,8 @@ class Timing:
     ``samples`` are those it was made from, of ``taken``: disturbed ones are left out where enough
     others remain. ``calls`` is how often one sample repeats the call (its time is divided by that).
     ``waiting`` is the share of the measured time, 0 to 1, in which this thread had no core: other
-    work on the machine, or calls that sleep.
+    work on the machine, or calls that sleep. ``remarks`` say what else there is to know of how
+    they were taken.
     """
 
     median: float
@@ -31,6 +32,7 @@ class Timing:
     taken: int
     calls: int = 1
     waiting: float = 0.0
+    remarks: str = ""
 
     @property
     def spread(self) -> float:
@@ -50,7 +52,7 @@ class Timing:
         text += f"{self._percent(self.upper_quartile):.0f} % above"
         if self.waiting > 0.1:
             text += f"; other work took the core {100 * self.waiting:.0f} % of the time"
-        return text
+        return f"{text}; {self.remarks}" if self.remarks else text
 
     def _percent(self, value: float) -> float:
         return 100 * (value / self.median - 1) if self.median else 0.0
@@ -101,7 +103,12 @@ def measure(
 
 
 def summarize(
-    samples_ns: Sequence[float], *, taken: int = 0, calls: int = 1, waiting: float = 0.0
+    samples_ns: Sequence[float],
+    *,
+    taken: int = 0,
+    calls: int = 1,
+    waiting: float = 0.0,
+    remarks: str = "",
 ) -> Timing:
     """The timing that samples, in nanoseconds, amount to; ``taken`` counts those left out too."""
     if not samples_ns:
@@ -112,7 +119,8 @@ def summarize(
     if len(seconds) > 1:
         lower, _, upper = statistics.quantiles(seconds, n=4, method="inclusive")
     count = len(seconds)
-    return Timing(median, seconds[0], lower, upper, count, max(count, taken), calls, waiting)
+    among = max(count, taken)
+    return Timing(median, seconds[0], lower, upper, count, among, calls, waiting, remarks)
 
 
 def _sample(call: Callable[[], object], calls: int, clock: Callable[[], int]) -> int:

@@ -9,6 +9,7 @@ from wia_compiler.base.errors import ArgumentError
 from wia_compiler.profiler.estimate import Estimate, RanLaunch, estimate_run
 from wia_compiler.profiler.gpu_sheets import sheet_for
 from wia_compiler.profiler.profile import Profile, Source, profile
+from wia_compiler.profiler.timers import Timing, summarize
 from wia_compiler.runtime.build import Build
 from wia_compiler.runtime.evidence import GpuEvidence
 
@@ -48,7 +49,11 @@ def profile_build(
     evidence = GpuEvidence(build, call, arrays, keywords, device)
     is_gpu = build.target.name.startswith("gpu")
     timed = getattr(build.executable, "device_timing", None)
-    sample = timed(call.inputs, call.outputs) if timed is not None else None
+
+    def sample(budget: float) -> Timing:
+        assert timed is not None
+        taken = timed(call.inputs, call.outputs)(budget)
+        return summarize(taken.nanoseconds, remarks=taken.remarks)
 
     def run() -> Mapping[str, int | float]:
         counters = call.execute()
@@ -69,7 +74,7 @@ def profile_build(
         resources=build.resources,
         read_schedule=lambda: build.schedule,
         evidence=evidence if is_gpu else None,
-        sample=sample,
+        sample=sample if timed is not None else None,
     )
 
 

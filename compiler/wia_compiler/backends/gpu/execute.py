@@ -8,7 +8,8 @@ import importlib.util
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from wia_compiler.backends.gpu.architecture import ARCHITECTURES, STATIC_SHARED_
 from wia_compiler.backends.gpu.driver import encode_tensor_map
 from wia_compiler.backends.gpu.launch import LaunchPlan
 from wia_compiler.backends.gpu.lower import BUFFER_ALIGNMENT
+from wia_compiler.backends.gpu.timing import GpuSamples, sample_launches
 from wia_compiler.base.errors import TargetError
 from wia_compiler.passes.status_record import raise_failure
 from wia_compiler.passes.target import Artifact
@@ -42,7 +44,7 @@ def gpu_is_here() -> bool:
 
 
 def load_on_gpu(artifact: Artifact) -> GpuExecutable:
-    """Load an artifact's PTX on the current device; ``TargetError`` where that cannot be."""
+    """Load an artifact's code on the current device; ``TargetError`` where that cannot be."""
     if importlib.util.find_spec("cupy") is None:
         raise TargetError(
             f"running {artifact.kernel} for {artifact.target} needs a GPU of this machine and "
@@ -75,6 +77,30 @@ def _check_architecture(cupy: Any, artifact: Artifact) -> None:
     )
 
 
+def code_for(artifact: Artifact, capability: int) -> str:
+    """The file to load: the cubin where this GPU runs it as it is, else the PTX.
+
+    A cubin runs on GPUs of its major version whose minor one is not below its own; the driver
+    compiles PTX for the others when it is loaded.
+    """
+    built = ARCHITECTURES[artifact.target.partition(":")[2]].capability
+    same = built // 10 == capability // 10 and built % 10 <= capability % 10
+    return "kernel.cubin" if same and "kernel.cubin" in artifact.files else "kernel.ptx"
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Arrays on the device: addresses of all buffers, the buffers, those of the outputs.
+
+    ``kept`` are copies of inputs that nobody else holds.
+    """
+
+    pointers: Sequence[int]
+    held: Sequence[Array]
+    results: Sequence[Array]
+    kept: Sequence[Array]
+
+
 class GpuExecutable:
     """Launches an artifact's kernels in order; a branch waits for its condition and reads it back.
 
@@ -91,15 +117,43 @@ class GpuExecutable:
         # RawModule reads its file again for each device it is used on, so the folder stays.
         folder = tempfile.mkdtemp(prefix="wia-gpu-")
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-        path = Path(folder) / "kernel.ptx"
-        path.write_bytes(artifact.files["kernel.ptx"])
+        name = code_for(artifact, int(str(cupy.cuda.Device().compute_capability)))
+        path = Path(folder) / name
+        path.write_bytes(artifact.files[name])
         self._module = cupy.RawModule(path=str(path))
         self._tensor_map = functools.lru_cache(KEPT_TENSOR_MAPS)(encode_tensor_map)
 
     def __call__(
         self, inputs: Sequence[Array], outputs: Sequence[Array]
     ) -> Mapping[str, int | float]:
-        """Run on arrays of the specs it was built for; outputs are written in place."""
+        """Run on arrays of the specs it was built for; outputs are written in place.
+
+        Launches go to cupy's current stream.
+        """
+        placed = self.place(inputs, outputs)
+        self.launch(placed)
+        for array, result in zip(outputs, placed.results, strict=True):
+            self._give_back(array, result)
+        if self._plan.status is not None:
+            status = self._cupy.asnumpy(placed.held[self._plan.status])
+            raise_failure(status, self._checks)
+        return {}
+
+    def device_timing(
+        self, inputs: Sequence[Array], outputs: Sequence[Array]
+    ) -> Callable[[float], GpuSamples]:
+        """What times runs on these arrays for so many seconds, by the device's own clock.
+
+        Arrays are on the device before the first run and outputs are not brought back: a sample is
+        the launches alone.
+        """
+        placed = self.place(inputs, outputs)
+        return lambda budget: sample_launches(
+            self._cupy, lambda: self.launch(placed), budget_s=budget
+        )
+
+    def place(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Placed:
+        """Bring the inputs to the device, and allocate outputs and workspaces there."""
         cupy = self._cupy
         kept: list[Any] = []
         pointers = [self._input(array, kept) for array in inputs]
@@ -110,6 +164,11 @@ class GpuExecutable:
             allocate = cupy.zeros if len(held) == self._plan.status else cupy.empty
             held.append(allocate(max(size, 1), cupy.uint8))
             pointers.append(held[-1].data.ptr)
+        return Placed(pointers, held, results, kept)
+
+    def launch(self, placed: Placed) -> None:
+        """The launches of one run; a branch waits for its condition."""
+        pointers, held = placed.pointers, placed.held
         for launch in self._plan.in_order(lambda number: self._is_true(held[number])):
             function = self._module.get_function(launch.entry)
             if launch.dynamic_shared_bytes > STATIC_SHARED_BYTES:
@@ -124,11 +183,6 @@ class GpuExecutable:
                 arguments,
                 shared_mem=launch.dynamic_shared_bytes,
             )
-        for array, result in zip(outputs, results, strict=True):
-            self._give_back(array, result)
-        if self._plan.status is not None:
-            raise_failure(cupy.asnumpy(held[self._plan.status]), self._checks)
-        return {}
 
     def _is_true(self, array: Array) -> bool:
         """The one bool of an array, on the host or on the device, after the launches before it."""
