@@ -1,49 +1,52 @@
-"""What a live run counted along the lines of the PTX and of the cell, as the explorer shows it."""
+"""What a live run counted along the lines of PTX, SASS and cell, as the explorer shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from wia_notebook.views.line_counts import LineCounts, LineMetric
 
 if TYPE_CHECKING:
-    from wia_compiler.runtime.build import Build
+    from wia_compiler.profiler.lines import LineRow
+    from wia_compiler.profiler.profile import Profile
 
-_METRICS: Sequence[tuple[str, Callable[[Any], float]]] = (
-    ("warp instructions", lambda row: row.warps),
-    ("thread instructions", lambda row: row.threads),
-    ("FLOPs", lambda row: row.flops),
-    ("global sectors", lambda row: _traffic(row, "sectors")),
-    ("excess sectors", lambda row: _traffic(row, "sectors") - _traffic(row, "ideal_sectors")),
-    ("shared wavefronts", lambda row: _traffic(row, "wavefronts")),
-    ("bank conflicts", lambda row: _traffic(row, "wavefronts") - _traffic(row, "ideal_wavefronts")),
-    ("divergent branches", lambda row: row.divergent_branches),
-)
+_TITLES: Mapping[str, str] = {
+    "ptx_inst_executed": "warp instructions",
+    "ptx_thread_inst_executed": "thread instructions",
+    "flops": "FLOPs",
+    "global_sectors": "global sectors",
+    "global_sectors_excessive": "excess sectors",
+    "local_sectors": "local sectors",
+    "shared_wavefronts": "shared wavefronts",
+    "shared_bank_conflicts": "bank conflicts",
+    "branches_divergent": "divergent branches",
+}
+"""The simulator's columns that have bars, in the order in which they are offered."""
+
+_PREDICTED: Mapping[str, str] = {"sass_inst_predicted": "warp instructions"}
 
 
-def _traffic(row: Any, what: str) -> int:
-    return sum(getattr(each, what) for each in row.traffic.values())
-
-
-def line_counts_of(build: Build) -> dict[str, LineCounts]:
-    """The counts of a build's last run by format; nothing where no simulator ran.
+def line_counts_of(profile: Profile) -> dict[str, LineCounts]:
+    """The counts of a simulated GPU run by format, those of the ``cell`` among them; else nothing.
 
     What several lines of the cell became together counts for the first of them.
     """
-    ran: Sequence[Any] = getattr(build.executable, "last_run", ())
-    if not ran or not hasattr(ran[0].done, "lines"):
+    if profile.source != "simulated" or not profile.target.startswith("gpu"):
         return {}
-    spans = build.stage("ptx").line_spans
-    texts: dict[str, list[LineMetric]] = {"ptx": [], "cell": []}
-    for title, value in _METRICS:
-        ptx: dict[int, float] = {}
-        cell: dict[int, float] = {}
-        for each in ran:
-            for line, row in each.done.lines.items():
-                ptx[line] = ptx.get(line, 0) + value(row)
-                for span in spans.get(line, ())[:1]:
-                    cell[span.line] = cell.get(span.line, 0) + value(row)
-        texts["ptx"].append(LineMetric(title, ptx))
-        texts["cell"].append(LineMetric(title, cell))
-    return {name: LineCounts("simulated", metrics) for name, metrics in texts.items()}
+    lines = profile.lines
+    counts = {
+        "ptx": LineCounts("simulated", _metrics(_TITLES, lines.rows)),
+        "cell": LineCounts("simulated", _metrics(_TITLES, lines.by_source().rows)),
+    }
+    if lines.sass:
+        counts["sass"] = LineCounts("predicted", _metrics(_PREDICTED, lines.by_sass().rows))
+    return counts
+
+
+def _metrics(titles: Mapping[str, str], rows: Iterable[LineRow]) -> list[LineMetric]:
+    found: dict[str, dict[int, float]] = {title: {} for title in titles.values()}
+    for row in rows:
+        for column, title in titles.items():
+            found[title][row.line] = found[title].get(row.line, 0) + (row.counts[column] or 0)
+    return [LineMetric(title, values) for title, values in found.items()]

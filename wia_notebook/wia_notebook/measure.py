@@ -12,6 +12,7 @@ from wia_notebook.views.line_counts import LineCounts
 from wia_notebook.views.roofline import Advice, Ceiling, Point, Roofline
 
 if TYPE_CHECKING:
+    from wia_compiler.profiler.advice import Advice as Found
     from wia_compiler.profiler.profile import Profile
     from wia_compiler.runtime.build import Build
 
@@ -36,7 +37,7 @@ def live_run(profile: Profile, build: Build, before: LiveRun | None) -> LiveRun:
     first = int(trail[0].label) if trail and trail[0].label.isdigit() else 1
     earlier = [replace(point, label=f"{first + place}") for place, point in enumerate(trail)]
     shown = replace(found, points=(*earlier, *found.points))
-    return LiveRun(shown, line_counts_of(build), build.artifact)
+    return LiveRun(shown, line_counts_of(profile), build.artifact)
 
 
 def profile_build(
@@ -95,8 +96,14 @@ def roofline_of(profile: Profile) -> Roofline:
         headline,
         tuple(_facts(profile)),
         [(name, units.number(value), profile.source) for name, value in profile.counters.items()],
-        tuple(Advice(str(each)) for each in profile.advice),
+        tuple(map(_advice, profile.advice)),
     )
+
+
+def _advice(found: Found) -> Advice:
+    """Advice as a card; its gain in words."""
+    gain = f"{found.gain:.2g} × by the model" if found.gain is not None else ""
+    return Advice(found.text, found.rule, found.source, found.schedule or "", gain)
 
 
 def _estimated_points(profile: Profile) -> list[Point]:
