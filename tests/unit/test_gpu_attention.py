@@ -88,7 +88,7 @@ def test_tensor_cores(sizes, causal, dtype):
 def test_any_width_of_a_head(width):
     counters, _ = check(operands((1,), 70, 90, width, width, "f16"), "f16", ", causal=true")
     assert counters[CONFLICTS] == 0
-    counters, _ = check(operands((1,), 20, 40, width, width + 3, "f32"), "f32")
+    check(operands((1,), 20, 40, width, max(width - 3, 1), "f32"), "f32")
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
@@ -113,7 +113,9 @@ def test_f64_is_written_out_and_a_decision_says_why():
 
 
 def test_heads_that_are_too_wide_are_written_out():
-    _, compiled = check(operands((), 20, 30, 264, 8, "f16"), "f16")
+    arrays = operands((), 20, 30, 264, 8, "f16")
+    found, _, compiled = on_simulator(kernel_text(), arrays)
+    np.testing.assert_allclose(found, reference(kernel_text(), arrays), atol=TOLERANCE["f16"])
     (refused,) = [each for each in decisions(compiled, "nest") if each.candidate == "attention"]
     assert "264 wide" in refused.reason
 
@@ -213,7 +215,7 @@ def test_memory_is_read_once_for_each_tile_of_queries(causal):
     blocks = [(128, 192 if causal else 256), (256, 256)]
     keys = sum(min(end, 256) if causal else 256 for end, _ in blocks)
     ahead = 64 if causal else 0  # the first block of queries fetches one tile of keys in vain
-    loads = counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+    loads = counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts.sum"]
     assert loads == 2 * row * (256 + keys + keys + ahead)
     assert counters["l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum"] == 2 * row * 256
     assert counters[CONFLICTS] == 0

@@ -9,10 +9,10 @@ from typing import ClassVar
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from wia_compiler.base.record import Decision, Level
+from wia_compiler.base.record import Level
 from wia_compiler.dialects.wia.ops import FusedOp, TensorOp
 from wia_compiler.passes.control_flow import walk_ops
-from wia_compiler.passes.decomposing.kept import is_kept_whole, why_written_out
+from wia_compiler.passes.decomposing.kept import is_kept_whole
 from wia_compiler.passes.decomposing.rows import decomposition_of
 from wia_compiler.passes.decomposing.write_out import write_out
 from wia_compiler.passes.facts import TargetFacts
@@ -39,7 +39,6 @@ class Decompose:
         function = kernel_function(module, context.kernel)
         names = {op.kernel_name.data for op in function.walk() if isinstance(op, FusedOp)}
         for op in walk_ops(function):
-            _say_why_written_out(op, context)
             if isinstance(op, FusedOp):
                 if not _is_whole(op.body.block.ops, context.facts):
                     _decompose_all(op.body.block.ops)
@@ -56,16 +55,6 @@ def _is_whole(ops: Iterable[Operation], facts: TargetFacts) -> bool:
     """Whether the ops of a kernel are one op that nests are made of as it is."""
     made = [op for op in ops if isinstance(op, TensorOp)]
     return len(made) == 1 and is_kept_whole(made[0], facts)
-
-
-def _say_why_written_out(op: Operation, context: PassContext) -> None:
-    """A decision where an op is written out that the target could have had whole."""
-    inside = op.body.block.ops if isinstance(op, FusedOp) else (op,)
-    for each in inside:
-        reason = why_written_out(each, context.facts) if isinstance(each, TensorOp) else ""
-        if reason and isinstance(each, TensorOp):
-            name, subjects = each.declaration.name, tuple(filter(None, (context.id_of(op),)))
-            context.decisions.append(Decision("nest", name, False, reason, subjects=subjects))
 
 
 def _decompose_all(ops: Iterable[Operation]) -> None:

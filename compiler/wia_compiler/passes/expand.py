@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 
-from wia_compiler.base.record import Level
+from wia_compiler.base.record import Decision, Level
 from wia_compiler.dialects.wia.ops import FusedOp, TensorOp
 from wia_compiler.passes.control_flow import walk_ops
-from wia_compiler.passes.decomposing.kept import is_kept_whole
+from wia_compiler.passes.decomposing.kept import is_kept_whole, why_written_out
 from wia_compiler.passes.decomposing.rows import is_written_out
 from wia_compiler.passes.decomposing.write_out import write_out
 from wia_compiler.passes.framework import PassContext
@@ -23,7 +23,8 @@ class Expand:
 
     ``%1 = wia.linear %x, %w, %b`` → ``wia.permute %w``, ``wia.matmul``, ``wia.add``. Ops that
     fusion takes whole (softmax, gelu, layer_norm …) stay, and so do those that the mid level can
-    express with a nest of their own (``decomposing.kept``).
+    express with a nest of their own (``decomposing.kept``): a decision says why one of these is
+    written out where the target has such nests.
     """
 
     name: ClassVar[str] = "expand"
@@ -36,6 +37,11 @@ class Expand:
     def run(self, module: ModuleOp, context: PassContext) -> None:
         """Write out the ops of the context's kernel."""
         for op in composites(module, context):
+            reason = why_written_out(op, context.facts)
+            if reason:
+                subjects = tuple(filter(None, (context.id_of(op),)))
+                name = op.declaration.name
+                context.decisions.append(Decision("nest", name, False, reason, subjects=subjects))
             write_out(op, is_written_out)
 
 

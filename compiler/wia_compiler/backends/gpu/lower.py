@@ -69,8 +69,8 @@ from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.framework import PassContext
-from wia_compiler.passes.status_checks import lower_checks
 from wia_compiler.passes.llvm.types import size_bytes
+from wia_compiler.passes.status_checks import lower_checks
 from wia_compiler.passes.tile_rewrites import scope_of
 
 BUFFER_ALIGNMENT = 16
@@ -310,12 +310,16 @@ class _Lowering:
             case _:
                 return Group(1, Index(), False)
 
+    def _wait_for_copies(self) -> None:
+        """Before a barrier: tiles that are on their way are there behind it."""
+        if any(map(copies_asynchronously, self.leaves)):
+            wait_for_copies(self.kernel.builder)
+
     def _leaf(self, op: ComputeOp) -> None:
         builder = self.kernel.builder
         builder.location = op.location
         if op in self.waiting:
-            if any(map(copies_asynchronously, self.leaves)):
-                wait_for_copies(builder)
+            self._wait_for_copies()
             builder.add(gpu.BarrierOp())
         leaf = Leaf(op, self.kernel)
         if CHUNKS in op.attributes:
@@ -326,6 +330,7 @@ class _Lowering:
             return
         accumulators = accumulators_of(op, self.kernel)
         if accumulators is not None:
+            self._wait_for_copies()
             lower_results(leaf, accumulators)
             return
         if touches_fragment(op, self.kernel):

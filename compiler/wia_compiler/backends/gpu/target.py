@@ -17,6 +17,7 @@ from wia_compiler.backends.gpu.architecture import (
 )
 from wia_compiler.backends.gpu.execute import gpu_is_here, load_on_gpu
 from wia_compiler.backends.gpu.lower import LowerPass
+from wia_compiler.backends.gpu.matrix_tiles import ASYNC_SINCE
 from wia_compiler.backends.gpu.matrix_units import exact_units
 from wia_compiler.backends.gpu.schedule import SchedulePass
 from wia_compiler.backends.gpu.simulate import DEBUG, Simulate, SimulatedGpu
@@ -60,6 +61,7 @@ class GpuTarget:
             parallel_rows=self.architecture.sm_count,
             shared_bytes=self.architecture.block_shared_kib * 1024,
             tile_products=exact_units(self.architecture),
+            copies_alone=self.architecture.capability >= ASYNC_SINCE,
         )
 
     @property

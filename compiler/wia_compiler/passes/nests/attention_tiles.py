@@ -15,7 +15,9 @@ STEP: Final = 16
 """Rows and columns of tiles are multiples of it: those of the fragments of ``mma.m16n8k16``."""
 LARGEST_WIDTH: Final = 256
 """A row of sums that a warp keeps in registers: 16 of them take 128 a thread."""
-_PRODUCTS: Final = ((128, 64), (64, 64), (64, 32), (32, 32), (16, 16))
+WIDE: Final = 128
+"""Sums of longer rows leave no registers for keys that go through them on their way."""
+_PRODUCTS: Final = ((128, 64), (64, 64), (64, 32), (64, 16), (32, 32), (16, 16))
 """Queries and keys of a block on tensor cores, the best first: 128 × 64 is FlashAttention-2's tile
 for heads of 128 on sm_80; larger ones of sm_90 are those of its own instructions."""
 _SUMS: Final = ((64, 64), (64, 32), (32, 32), (32, 16), (16, 16))
@@ -96,6 +98,8 @@ def block_tiles(
         return BlockTiles(asked.get("query", default[0]), asked.get("key", default[1]), *sides)
     seen: list[int] = []
     for rows, columns in _PRODUCTS if has_products else _SUMS:
+        if has_products and columns > STEP and sides[1] > WIDE and not facts.copies_alone:
+            continue
         tiles = BlockTiles(min(rows, _halved(queries)), min(columns, _halved(keys)), *sides)
         if tiles.shared_bytes <= facts.shared_bytes:
             return tiles
