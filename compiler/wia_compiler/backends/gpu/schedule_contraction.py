@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import replace
+from math import gcd, prod
 
 from xdsl.dialects.func import FuncOp
 
 from wia_compiler.backends.gpu.access import axis_strides, in_memory
-from wia_compiler.backends.gpu.architecture import WARP_SIZE, Architecture
-from wia_compiler.backends.gpu.builder import element_type
+from wia_compiler.backends.gpu.architecture import (
+    ARCHITECTURES,
+    REGISTERS_PER_SM,
+    WARP_SIZE,
+    Architecture,
+)
+from wia_compiler.backends.gpu.builder import element_type, shape_of
 from wia_compiler.backends.gpu.choice import Choice, power_of_two_at_least
 from wia_compiler.backends.gpu.pipelined_loop import STAGES
+from wia_compiler.backends.gpu.product_sides import Sides, sides_of
 from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
 from wia_compiler.backends.gpu.thread_tiles import arrange_warps, group_points, lanes_of
 from wia_compiler.backends.gpu.tile_choice import Product, choose_tiles, registers_of
@@ -45,19 +51,10 @@ FEW_RESULTS = 4096
 """So few results leave most of a GPU idle with a thread each: a warp folds each of them."""
 
 
-@dataclass(frozen=True)
-class _Sides:
-    """Axes of a contraction: ``rows`` of one operand alone, ``columns`` of the other, ``fold``."""
-
-    rows: str
-    columns: str
-    fold: str
-
-
 def schedule_contraction(nest: FuncOp, architecture: Architecture) -> Choice:
     """Choose by the axes: tiles where both operands are reused, else a thread or warp a result."""
     (leaf,) = [each for each in leaves_of(nest) if each.kind.data in ("contract", "window")]
-    sides = _sides(nest, leaf)
+    sides = sides_of(nest, leaf)
     if sides is not None and (chosen := _product(nest, leaf, sides, architecture)) is not None:
         return chosen
     if leaf.is_ordered:
@@ -72,7 +69,7 @@ def schedule_contraction(nest: FuncOp, architecture: Architecture) -> Choice:
 
 
 def _product(
-    nest: FuncOp, leaf: ComputeOp, sides: _Sides, architecture: Architecture
+    nest: FuncOp, leaf: ComputeOp, sides: Sides, architecture: Architecture
 ) -> Choice | None:
     """Tiles of the least modelled time; ``None`` where the order of a sum allows none."""
     sizes = {axis_of(loop): loop.extent.value.data for loop in kept_loops(nest)}
@@ -95,7 +92,7 @@ def _product(
     return replace(chosen, numbers={**chosen.numbers, **modelled})
 
 
-def _may_stage(leaf: ComputeOp, sides: _Sides, step: int) -> bool:
+def _may_stage(leaf: ComputeOp, sides: Sides, step: int) -> bool:
     """Whether the fold may go on over zeros past its end: not a sum in the order of a text."""
     length = leaf.sizes[leaf.axis_names.index(sides.fold)]
     in_registers = scope_of(leaf.outputs[0]) == "register"
@@ -105,7 +102,7 @@ def _may_stage(leaf: ComputeOp, sides: _Sides, step: int) -> bool:
 def reuses_operands(nest: FuncOp) -> bool:
     """Whether a contraction is a matrix product, each of whose operands serves several results."""
     leaves = [leaf for leaf in leaves_of(nest) if leaf.kind.data in ("contract", "window")]
-    return len(leaves) == 1 and _sides(nest, leaves[0]) is not None
+    return len(leaves) == 1 and sides_of(nest, leaves[0]) is not None
 
 
 def tile_as_written(
@@ -117,7 +114,7 @@ def tile_as_written(
     shared memory: 2 where the next one is read while a block computes, or nothing.
     """
     (leaf,) = [each for each in leaves_of(nest) if each.kind.data in ("contract", "window")]
-    sides = _sides(nest, leaf)
+    sides = sides_of(nest, leaf)
     if sides is None:
         raise IllegalRewrite(
             "a gpu tiles matrix products alone: here no two axes reuse what the other one reads",
@@ -141,29 +138,10 @@ def tile_as_written(
     return _tiled(nest, leaf, sides, whole, step, stages.get(sides.fold, 1))
 
 
-def _sides(nest: FuncOp, leaf: ComputeOp) -> _Sides | None:
-    """The axes to tile, where the leaf is a matmul: one folded, one of each operand alone."""
-    folded = [n for n, is_folded in zip(leaf.axis_names, leaf.reductions, strict=True) if is_folded]
-    memory = [number for number in in_memory(leaf) if number < len(leaf.inputs)]
-    if leaf.kind.data != "contract" or len(folded) != 1 or len(memory) != 2:
-        return None
-    own: list[list[str]] = [[], []]
-    for loop in kept_loops(nest):
-        used = [uses_axis(leaf, number, axis_of(loop)) for number in memory]
-        if used[0] != used[1]:
-            own[used[1]].append(axis_of(loop))
-    if not own[0] or not own[1]:
-        return None
-    # The axis that the result is dense along becomes the columns: neighbours for a thread to write.
-    order = [axis_of(loop) for loop in kept_loops(nest)]
-    rows, columns = sorted((own[0][-1], own[1][-1]), key=order.index)
-    return _Sides(rows, columns, folded[0])
-
-
 def _tiled(
     nest: FuncOp,
     leaf: ComputeOp,
-    sides: _Sides,
+    sides: Sides,
     tiles: Mapping[str, Tile],
     fold_step: int,
     stages: int,
@@ -191,23 +169,25 @@ def _tiled(
         "thread tile": f"{rows.each}×{columns.each}",
         "stages": stages,
     }
+    least = REGISTERS_PER_SM // (threads * min(each.max_blocks for each in ARCHITECTURES.values()))
     registers = registers_of(rows, columns, step, size_bytes(element_type(leaf.outputs[0])))
     directives = as_directives(tiles, {sides.fold: step})
     if stages > 1:
         directives = (*directives, directive("pipeline", {sides.fold: stages}))
     reason = "contraction: tiles in shared memory"
-    return Choice(threads, reason, numbers, registers, directives)
+    return Choice(threads, reason, numbers, max(registers, least), directives)
 
 
-def _group(nest: FuncOp, leaf: ComputeOp, sides: _Sides, tiles: Mapping[str, Tile]) -> None:
+def _group(nest: FuncOp, leaf: ComputeOp, sides: Sides, tiles: Mapping[str, Tile]) -> None:
     """Take a thread's columns in vectors of 16 bytes, neighbouring threads' side by side.
 
     Rows too, where the lanes of a warp that read together all have rows of their own.
     """
-    operands = [
-        number for number in range(len(leaf.inputs)) if uses_axis(leaf, number, sides.columns)
-    ]
-    vector = min(VECTOR_BYTES // size_bytes(element_type(leaf.inputs[n])) for n in operands)
+    inputs = enumerate(leaf.inputs)
+    read = [value for number, value in inputs if uses_axis(leaf, number, sides.columns)]
+    vector = min(VECTOR_BYTES // size_bytes(element_type(value)) for value in read)
+    # Rows that were turned, and have padding, begin at fewer bytes.
+    vector = gcd(vector, *(shape_of(value)[-1] for value in read))
     for axis in (sides.columns, sides.rows):
         each = tiles[axis].each
         if axis == sides.rows and tiles[sides.columns].block > tiles[sides.columns].each:
@@ -216,7 +196,7 @@ def _group(nest: FuncOp, leaf: ComputeOp, sides: _Sides, tiles: Mapping[str, Til
             group_points(nest, axis, vector)
 
 
-def _stage(leaf: ComputeOp, number: int, loop: ForOp, sides: _Sides) -> ComputeOp:
+def _stage(leaf: ComputeOp, number: int, loop: ForOp, sides: Sides) -> ComputeOp:
     """Stage an operand in shared memory: folded axis first, so that threads read vectors of rows.
 
     Threads copy neighbours in memory. A tile whose rows go along the folded axis there is turned on
@@ -244,7 +224,7 @@ def _moves(leaf: ComputeOp, axis: str) -> bool:
     """Whether a block's tile has more than one point along an axis."""
     size = leaf.sizes[leaf.axis_names.index(axis)]
     walking = [loop for loop in loops_around(leaf) if axis_of(loop) == axis]
-    return size > 1 or any(loop.level.data == "thread" for loop in walking)
+    return size > 1 or any(loop.level.data in ("warp", "thread") for loop in walking)
 
 
 def _folds_along_memory(leaf: ComputeOp) -> bool:

@@ -64,12 +64,14 @@ def choose_tiles(product: Product, architecture: Architecture) -> ProductTiles:
     Large blocks read less of what L2 and DRAM have, which the model does not tell apart.
     """
     most = 8 if product.sum_bytes <= 4 else 4
-    found = [
-        modelled(product, rows, columns, architecture)
+    tiles = [
+        (rows, columns)
         for rows in _sizes(product.rows, most)
         for columns in _sizes(product.columns, most)
-        if WARP_SIZE <= threads_of(rows, columns) <= BLOCK_THREADS
+        if threads_of(rows, columns) <= BLOCK_THREADS
     ]
+    whole_warps = [each for each in tiles if threads_of(*each) >= WARP_SIZE]
+    found = [modelled(product, *each, architecture) for each in whole_warps or tiles]
     least = min(tiles.cycles for tiles in found)
     good = [tiles for tiles in found if tiles.cycles <= least * AS_GOOD]
     return max(good, key=lambda tiles: (tiles.rows.block * tiles.columns.block, -tiles.cycles))
