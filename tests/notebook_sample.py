@@ -543,6 +543,7 @@ def sample_exhibit(target: str = "gpu:sm_90", *, ran: bool = False) -> Exhibit:
         ("conv_block",),
         sample_roofline() if ran else None,
         counts=sample_counts() if ran else {},
+        made_of={"sass": ("ptx", {3: 9, 4: 10, 5: 11})},
         schedule="schedule conv_block {\n    tile i 64, j 64;\n}\n",
     )
 

@@ -285,6 +285,19 @@ def test_bars_show_what_a_run_counted_at_each_line(draw):
     assert "128 warp instructions · 32 bank conflicts · simulated" in words
 
 
+def test_a_line_of_ptx_and_what_it_became_are_marked_together(draw):
+    page = draw(tab="assembly", stage="sass", selected="text/ptx/10")
+    marked = page.locator(".wia-panel .ln.at")
+    assert [("fma" in text, "FFMA" in text) for text in marked.all_inner_texts()] == [
+        (True, False),
+        (False, True),
+    ]
+    assert "becomes FFMA at line 4 of SASS" in page.locator(".wia-explain").inner_text()
+    page.locator(".ln", has_text="LDG").click()
+    assert trait(page, "selected") == "text/sass/3"
+    assert "ld.global" in marked.first.inner_text()
+
+
 def test_without_a_run_there_are_no_bars(draw):
     page = draw(payload(sample_exhibit()), tab="assembly", stage="ptx")
     assert page.locator(".bar, .metric").count() == 0

@@ -117,9 +117,18 @@ class Subject:
             run.roofline if run is not None else None,
             signature=signature_text(build),
             counts=run.counts if run is not None and run.artifact is build.artifact else {},
+            made_of=_made_of(build),
             schedule=build.schedule,
             own_schedule=target in self._schedules,
         )
+
+
+def _made_of(build: Build) -> dict[str, tuple[str, dict[int, int]]]:
+    """The line of the PTX that each line of the SASS was made of, where there is SASS."""
+    if "sass" not in build.formats:
+        return {}
+    lines: Mapping[str, int] = build.artifact.metadata.get("sass_ptx_lines", {})
+    return {"sass": ("ptx", {int(line): of for line, of in lines.items()})}
 
 
 def signature_text(build: Build) -> str:

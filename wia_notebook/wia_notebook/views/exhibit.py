@@ -23,8 +23,9 @@ class Exhibit:
     (``from cache · 1.8 ms``); ``roofline`` is there once the kernel ran. ``outputs`` are the
     names of what comes out, ``signature`` the header's text (else the record's). ``hint`` says
     what to do to see more, where stages are missing. ``counts`` has what a run counted along the
-    lines of an assembly format, or of the ``cell``. ``schedule`` is the text of what was applied;
-    ``own_schedule`` says that it is the reader's and not the target's choice.
+    lines of an assembly format, or of the ``cell``; ``made_of`` names, for a format, the one that
+    its lines were made of, and the line there of each of them (SASS of PTX). ``schedule`` is
+    the text of what was applied; ``own_schedule`` says that it is the reader's, not the target's.
     """
 
     trace: Trace
@@ -38,6 +39,9 @@ class Exhibit:
     hint: str = ""
     signature: str = ""
     counts: Mapping[str, LineCounts] = field(default_factory=dict[str, LineCounts])
+    made_of: Mapping[str, tuple[str, Mapping[int, int]]] = field(
+        default_factory=dict[str, tuple[str, Mapping[int, int]]]
+    )
     schedule: str = ""
     own_schedule: bool = False
 

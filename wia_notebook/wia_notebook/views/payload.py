@@ -204,6 +204,9 @@ def _assembly(exhibit: Exhibit, spans: _SpanTable) -> list[dict[str, Any]]:
             "count": units.plural(len(text.splitlines()), "line"),
             "counts": line_counts.payload(exhibit.counts.get(name)),
         }
+        if name in exhibit.made_of:
+            of, lines = exhibit.made_of[name]
+            pane["madeOf"] = {"format": of, "lines": sorted(lines.items())}
         if stage is not None and stage.text == text:
             pane["stage"] = name
         else:

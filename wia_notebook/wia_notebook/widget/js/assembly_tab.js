@@ -58,13 +58,28 @@ export function assemblyTab(view) {
     begun = true;
     for (const pane of panes) {
       const lines = new Set(litByLines(pane.lines, lit));
-      const at = selection.startsWith(`text/${pane.format}/`) ? Number(selection.split("/")[2]) : 0;
-      if (at) lines.add(at);
+      const at = linesAt(data, pane.format, selection);
+      at.forEach((line) => lines.add(line));
       pane.part.light(lines, at);
-      if (selection && lines.size && !store.hovering) pane.part.reveal(at || Math.min(...lines));
+      if (selection && lines.size && !store.hovering) pane.part.reveal(at[0] ?? Math.min(...lines));
     }
   }
   return { element, light };
+}
+
+// The lines of a format that a chosen line of machine text is, became, or was made of.
+function linesAt(data, format, selection) {
+  const [kind, chosen, text] = selection.split("/"),
+    line = Number(text);
+  if (kind !== "text") return [];
+  if (chosen === format) return [line];
+  const { madeOf } = data.assembly.find((pane) => pane.format === format);
+  if (madeOf?.format === chosen)
+    return madeOf.lines.filter(([, of]) => of === line).map(([made]) => made);
+  const other = data.assembly.find((pane) => pane.format === chosen)?.madeOf;
+  return other?.format === format
+    ? other.lines.filter(([made]) => made === line).map(([, of]) => of)
+    : [];
 }
 
 // The formats on show: what the reader chose, else the selected stage's and its neighbour.
@@ -175,9 +190,21 @@ function explain(view, pane, line, words) {
   words.replaceChildren(
     h("b", { class: "w-op" }, opcode),
     meaning ? ` — ${meaning}` : "",
-    h("span", { class: "dim" }, `${from} · ${pane.title} line ${line}`),
+    h("span", { class: "dim" }, `${from}${becomes(view, pane, line)} · ${pane.title} line ${line}`),
     countedAt(counts, line) ?? "",
   );
+}
+
+// The instructions that a later format has for a line: " · becomes FFMA at lines 19–22 of SASS".
+function becomes(view, pane, line) {
+  const later = view.data.assembly.find((other) => other.madeOf?.format === pane.format);
+  const lines = later ? linesAt(view.data, later.format, `text/${pane.format}/${line}`) : [];
+  const text = lines.length ? view.text(later) : null;
+  if (!text) return "";
+  const rows = text.split("\n");
+  const opcodes = lines.map((each) => view.highlighter.opcode(later.language, rows[each - 1]));
+  const names = [...new Set(opcodes.filter(Boolean))].slice(0, 4).join(", ");
+  return ` · becomes ${names} at ${linesText(new Set(lines))} of ${later.title}`;
 }
 
 // What was counted at a line, on a line of its own.

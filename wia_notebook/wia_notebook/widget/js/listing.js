@@ -17,7 +17,7 @@ export function listing({ rows, language, highlighter, label, onHover, onPick, o
   box.append(inner);
   box.style.setProperty("--rows", String(rows.length));
   let lit = new Set(),
-    chosen = 0;
+    chosen = new Set();
   let first = -1,
     last = -1;
   const windowed = rows.length > ALL_AT_ONCE;
@@ -37,7 +37,7 @@ export function listing({ rows, language, highlighter, label, onHover, onPick, o
       "ln",
       row.kind,
       row.line && lit.has(row.line) ? "hl" : "",
-      row.line && row.line === chosen ? "at" : "",
+      row.line && chosen.has(row.line) ? "at" : "",
     ]
       .filter(Boolean)
       .join(" ");
@@ -79,12 +79,12 @@ export function listing({ rows, language, highlighter, label, onHover, onPick, o
   if (windowed) box.addEventListener("scroll", draw, { passive: true });
   draw();
 
-  // `at` is the one line that was chosen, among all that belong to it.
-  function light(lines, at = 0) {
-    [lit, chosen] = [lines, at];
+  // `at` are the lines that were chosen, among all that belong to them.
+  function light(lines, at = []) {
+    [lit, chosen] = [lines, new Set(at)];
     for (const row of inner.querySelectorAll("[data-line]")) {
       row.classList.toggle("hl", lit.has(Number(row.dataset.line)));
-      row.classList.toggle("at", Number(row.dataset.line) === at);
+      row.classList.toggle("at", chosen.has(Number(row.dataset.line)));
     }
   }
 
