@@ -26,7 +26,14 @@ class DeviceArray:
         self.host = host
         self.data = SimpleNamespace(ptr=host.__array_interface__["data"][0])
         self.flags = host.flags
-        self.nbytes = host.nbytes
+        self.nbytes, self.shape = host.nbytes, host.shape
+        self.dtype, self.strides, self.itemsize = host.dtype, host.strides, host.itemsize
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def get(self):
+        return self.host.copy()
 
     def copy(self):
         return aligned(self.host)
@@ -382,6 +389,76 @@ def test_a_profile_of_a_gpu_that_is_here_is_timed_by_it(cupy, monkeypatch):
     compared = profile.compare()
     assert "not measured: " in compared.note
     assert compared["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"].left == 1
+
+
+class FromElsewhere:
+    """A tensor of another library on the GPU: all it says is DLPack."""
+
+    def __init__(self, array: DeviceArray, device: int = 2):
+        self.array, self.device = array, device
+
+    def __dlpack_device__(self):
+        return self.device, 0
+
+    def __dlpack__(self, **keywords):
+        raise AssertionError("the stand-in's from_dlpack takes the array")
+
+
+def built_here(cupy, monkeypatch, target="gpu:sm_90"):
+    """A kernel that triples, and what runs it on the stand-in."""
+    build = wia.compile("kernel triple(input A: tensor, output C: tensor) { C = A * 3.0; }").triple
+    build = build.build(wia.spec((8,), "f32"), target=target)
+    addresses = []
+
+    def work(x, y):
+        addresses.append((x, y))
+        at(y, 8)[:] = at(x, 8) * 3
+
+    if target.startswith("gpu"):
+        cupy.kernels[build.artifact.metadata["launches"][0]["entry"]] = work
+        plain = replace(build.artifact, files={"kernel.ptx": b"// ptx"})
+        loaded = load_on_gpu(plain)
+        monkeypatch.setattr(type(build), "executable", property(lambda self: loaded))
+    monkeypatch.setattr(cupy, "from_dlpack", lambda value: value.array, raising=False)
+    return build, addresses
+
+
+def test_arrays_of_other_libraries_are_read_where_they_lie(cupy, monkeypatch):
+    build, addresses = built_here(cupy, monkeypatch)
+    x = aligned(np.arange(8, dtype=np.float32))
+    for given in (FromElsewhere(x), x, FromElsewhere(x)):
+        found = build(given)
+        assert isinstance(found, DeviceArray), "results stay on the GPU"
+        np.testing.assert_array_equal(found.host, x.host * 3)
+        assert addresses[-1] == (x.data.ptr, found.data.ptr), "nothing is copied"
+    host = build(np.arange(8, dtype=np.float32))
+    assert isinstance(host, np.ndarray) and host[2] == 6
+    assert build(x).data.ptr == addresses[-1][1], "after arrays of the host too"
+
+
+def test_arrays_on_a_gpu_are_refused_where_they_cannot_be_used(cupy, monkeypatch):
+    x = aligned(np.arange(8, dtype=np.float32))
+    build, _ = built_here(cupy, monkeypatch, target="cpu")
+    with pytest.raises(wia.ArgumentError, match="lies on device CUDA, expected host memory"):
+        build(FromElsewhere(x))
+
+    def refuses(value):
+        raise BufferError("bfloat16 is not known")
+
+    monkeypatch.setattr(cupy, "from_dlpack", refuses)
+    with pytest.raises(wia.ArgumentError, match=r"triple\(A\): FromElsewhere on a GPU .* bfloat16"):
+        build(FromElsewhere(x))
+    cupy.count = 0
+    with pytest.raises(wia.ArgumentError, match="lies on device CUDA:0, expected host memory"):
+        build(FromElsewhere(x))
+
+
+def test_profiles_of_arrays_on_a_gpu(cupy, monkeypatch):
+    build, _ = built_here(cupy, monkeypatch)
+    x = aligned(np.arange(8, dtype=np.float32))
+    profile = build.profile(FromElsewhere(x))
+    assert profile.source == "measured"
+    assert profile.lines.totals["flops"] == 8
 
 
 def test_no_gpu(cupy):

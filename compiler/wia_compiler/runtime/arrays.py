@@ -20,8 +20,15 @@ def as_array(value: object, where: str) -> tuple[NDArray[Any], DType]:
 
     Takes numpy arrays, and anything with ``__dlpack__`` or ``__array__``, and shares their memory.
     Only arrays with foreign byte order, unaligned addresses or strides that are no whole elements
-    are copied. ``where`` names the parameter in messages (``matmul(A)``).
+    are copied. An array on a GPU of this machine stays there: it is then cupy's, which kernels for
+    a GPU take. ``where`` names the parameter in messages (``matmul(A)``).
     """
+    if not is_ndarray(value) and hasattr(value, "__dlpack_device__"):
+        # cupy is looked for only where something may lie on a GPU.
+        from wia_compiler.runtime.device_arrays import gpu_array, lies_on_gpu
+
+        if lies_on_gpu(value):
+            return gpu_array(value, where)
     array = to_numpy(value, where)
     dtype = element_type_of(array, where)
     return readable(array, dtype), dtype

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
 
 from wia_compiler.backends.gpu.simulate import SimulatedGpu
 from wia_compiler.backends.gpu.tools import INSTALL_COMMAND
 from wia_compiler.base.errors import TargetError
 from wia_compiler.profiler.lines import LineTable, line_table
+from wia_compiler.runtime.arrays import is_ndarray
 from wia_compiler.runtime.measured import MeasuredRun, measure_counters
 
 if TYPE_CHECKING:
@@ -86,14 +89,29 @@ class GpuEvidence:
 
     @functools.cached_property
     def _measured(self) -> MeasuredRun:
-        return measure_counters(self._build.artifact, self._call.inputs, self._build.outputs)
+        return measure_counters(self._build.artifact, self._host_inputs(), self._build.outputs)
+
+    def _host_inputs(self) -> list[Any]:
+        """The inputs in host memory, laid out as the code was built for."""
+        found: list[Any] = []
+        for array in self._call.inputs:
+            on_host = is_ndarray(array)
+            if not on_host and not array.flags.c_contiguous:
+                raise TargetError(
+                    f"{self._build.kernel}: an array on the GPU has strides, which are not copied "
+                    "for a simulation: pass it as a numpy array"
+                )
+            found.append(array if on_host else cast("Any", array).get())
+        return found
 
     def _launches(self) -> Sequence[Any]:
         if self._ran is None:
-            simulate = getattr(self._build.target, "simulate", None)
+            build = self._build
+            simulate = getattr(build.target, "simulate", None)
             if simulate is None:
-                raise TargetError(f"{self._build.target.name} has no simulator")
-            simulated = SimulatedGpu(self._build.artifact, simulate)
-            simulated(self._call.inputs, [each.copy() for each in self._call.outputs])
+                raise TargetError(f"{build.target.name} has no simulator")
+            simulated = SimulatedGpu(build.artifact, simulate)
+            outputs = [np.empty(each.spec.shape, each.spec.dtype.numpy) for each in build.outputs]
+            simulated(self._host_inputs(), outputs)
             self._ran = simulated.last_run
         return self._ran

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.passes.target import ArraySpec, Executable
-from wia_compiler.runtime.arrays import as_writable, describe, element_type_of
+from wia_compiler.runtime.arrays import as_writable, describe, element_type_of, is_ndarray
 from wia_compiler.runtime.native.plans import new_array
 
 Array = NDArray[Any]
@@ -61,7 +61,11 @@ def prepare_call(
     """
     given = _given_outputs(signature, outputs, out)
     _refuse_overlap(signature, {**inouts, **given})
-    new = np.empty if getattr(executable, "native", None) is None else new_array
+    new: Callable[..., Any] = np.empty
+    if not all(is_ndarray(array) for array in inputs):
+        new = allocator_on_gpu(signature.name, executable)
+    elif getattr(executable, "native", None) is not None:
+        new = new_array
     buffers: list[Array] = []
     results: list[Array] = []
     for spec in outputs:
@@ -73,6 +77,18 @@ def prepare_call(
         buffers.append(buffer)
         results.append(inouts.get(spec.name, buffer if own is None else own))
     return PreparedCall(executable, tuple(inputs), tuple(buffers), tuple(results))
+
+
+def allocator_on_gpu(kernel: str, executable: Executable) -> Callable[..., Any]:
+    """What makes outputs beside inputs that lie on a GPU; ``ArgumentError`` where code does not."""
+    new = getattr(executable, "new_array", None)
+    if new is None:
+        raise ArgumentError(
+            f"{kernel}: an array lies on device CUDA, expected host memory for this target\n"
+            "  help: build it for a gpu, or copy the array to the host first "
+            "(cupy: array.get(), torch: array.cpu())"
+        )
+    return new
 
 
 def _is_direct(destination: Array, spec: ArraySpec, inputs: Sequence[Array]) -> bool:

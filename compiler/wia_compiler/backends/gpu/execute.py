@@ -152,6 +152,10 @@ class GpuExecutable:
             self._cupy, lambda: self.launch(placed), budget_s=budget
         )
 
+    def new_array(self, shape: Sequence[int], dtype: Any) -> Array:
+        """An array on the device, for an output beside inputs that lie there."""
+        return self._cupy.empty(tuple(shape), dtype)
+
     def place(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Placed:
         """Bring the inputs to the device, and allocate outputs and workspaces there."""
         cupy = self._cupy
