@@ -6,5 +6,7 @@ cd "$(dirname "$0")/../.."
 python=${1:-}
 [ -n "$python" ] || { [ -x .venv/bin/python ] && python=.venv/bin/python || python=python3; }
 export PYTHONPATH="compiler:kernels:wia_notebook:tests${PYTHONPATH:+:$PYTHONPATH}"
-"$python" -m pytest tests/device -q -rs
+# Compiling is what takes time: on all cores where pytest-xdist is there.
+"$python" -c "import xdist" 2>/dev/null && workers="-n auto" || workers=
+"$python" -m pytest tests/device -q -rs $workers
 "$python" tests/device/measure_gpu.py

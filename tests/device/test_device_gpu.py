@@ -80,6 +80,35 @@ def test_kernel(name):
             check(kernel, arrays, dtype, outputs[0])
 
 
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize(
+    "expression", ["A @ B", "A @ transpose(B)", "transpose(A) @ B", "relu(A @ B + bias)"]
+)
+@pytest.mark.parametrize("sizes", [(128, 256, 128), (200, 136, 328), (1500, 1000, 776)])
+def test_products_on_tensor_cores(expression, dtype, sizes):
+    """Aligned and ragged; the last one has more tiles than SMs have blocks at a time."""
+    target = device_target()
+    m, n, k = sizes
+    kind, bound = DTYPES[dtype]
+    rng = np.random.default_rng(7)
+    shapes = {"A": (k, m) if "transpose(A)" in expression else (m, k)}
+    shapes |= {"B": (n, k) if "transpose(B)" in expression else (k, n), "bias": (n,)}
+    names = [name for name in shapes if name in expression.replace("transpose", "")]
+    arrays = {name: rng.standard_normal(shapes[name]).astype(kind) for name in names}
+    inputs = ", ".join(f"input {name}: tensor" for name in names)
+    text = f"kernel mm({inputs}, output C: tensor) {{ C = {expression}; }}"
+    run, outputs = executable(text, list(arrays.values()), target)
+    run(list(arrays.values()), outputs)
+    wide = {name: array.astype(np.float64) for name, array in arrays.items()}
+    left = wide["A"].T if "transpose(A)" in expression else wide["A"]
+    right = wide["B"].T if "transpose(B)" in expression else wide["B"]
+    expected = left @ right
+    if "relu" in expression:
+        expected = np.maximum(expected + wide["bias"], 0)
+    found = outputs[0].astype(np.float64)
+    np.testing.assert_allclose(found, expected, rtol=bound, atol=bound * np.abs(expected).max())
+
+
 def test_arrays_on_the_device_stay_there():
     target, kernel = device_target(), wia_kernels.get("vector_add")
     import cupy
