@@ -1,11 +1,15 @@
 """ptxas and nvdisasm: found, run, read, and told about when they are absent or fail."""
 
+import shlex
 import subprocess
+from pathlib import Path
 
 import pytest
 from unit.gpu_tools import needs_ptxas
 from wia_compiler.backends.gpu import tools
-from wia_compiler.backends.gpu.resources import parse_usage
+from wia_compiler.backends.gpu.architecture import ARCHITECTURES
+from wia_compiler.backends.gpu.launch import Launch
+from wia_compiler.backends.gpu.resources import parse_usage, resources_of
 from wia_compiler.backends.gpu.sass import parse_sass
 from wia_compiler.base.errors import TargetError
 
@@ -35,6 +39,7 @@ ptxas info    : Function properties for second
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 10 registers, used 0 barriers, 376 bytes cmem[0]
 ptxas warning : (C7510) Potential Performance Loss: something is serialized
+ptxas info    : (C7511) Potential Performance Loss: something else is
 """
 
 
@@ -44,7 +49,19 @@ def test_usage_of_each_entry():
     assert (first.registers, first.shared_bytes, first.barriers) == (54, 8192, 1)
     assert (first.stack_bytes, first.spill_store_bytes, first.spill_load_bytes) == (16, 8, 12)
     assert (second.registers, second.shared_bytes, second.spill_load_bytes) == (10, 0, 0)
-    assert len(warnings) == 1 and "C7510" in warnings[0]
+    assert [warning[:7] for warning in warnings] == ["(C7510)", "(C7511)"]
+
+
+def test_shared_memory_is_told_by_its_kind():
+    """What the code declares, and what a launch asks for beside it."""
+    launches = [Launch("first", 4, 128, (0,), 1024), Launch("second", 2, 32, (0,))]
+    shown = resources_of(ARCHITECTURES["sm_80"], launches, LOG)
+    rows = shown["entries"]
+    kinds = ("shared_bytes", "static_shared_bytes", "dynamic_shared_bytes")
+    assert [rows["first"][kind] for kind in kinds] == [9216, 8192, 1024]
+    assert [rows["second"][kind] for kind in kinds] == [0, 0, 0]
+    assert [shown[kind] for kind in kinds] == [9216, 8192, 1024]
+    assert len(shown["warnings"]) == 2
 
 
 @needs_ptxas
@@ -85,8 +102,11 @@ def test_a_crash_is_told_apart(tmp_path, monkeypatch):
     fake.write_text("#!/bin/sh\necho what happened >&2\nkill -SEGV $$\n")
     fake.chmod(0o755)
     monkeypatch.setattr(tools, "find_tool", lambda name: fake)
-    with pytest.raises(TargetError, match="ptxas failed with a crash:\nwhat happened"):
+    with pytest.raises(TargetError, match="ptxas failed with a crash:\nwhat happened") as caught:
         tools.assemble(PTX, "sm_80")
+    command = shlex.split(str(caught.value).rpartition("reproduce: ")[2])
+    kept = [Path(part) for part in command if part.endswith(".ptx")]
+    assert [path.read_text() for path in kept] == [PTX], "the text stays for the command"
 
 
 def test_a_tool_that_hangs_is_stopped(tmp_path, monkeypatch):

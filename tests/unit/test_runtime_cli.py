@@ -4,6 +4,7 @@ import io
 import json
 
 import pytest
+from unit.gpu_tools import needs_ptxas
 from wia_compiler.runtime import cli
 from wia_compiler.runtime.session import default_session
 
@@ -171,6 +172,42 @@ def test_profile_of_a_gpu_that_is_not_here_is_a_models(wia, file):
     assert estimate["device"] == "H100" and estimate["error_band"][0] < estimate["time"]
     status, _, complaints = wia("profile", file, *ARGS, "--device", "H200")
     assert status == 1 and "measured here: leave it out" in complaints
+
+
+def test_profile_shows_counts_by_line(wia, file):
+    gpu = (*ARGS, "--target", "gpu:sm_80")
+    for which in ("ptx", "source", "sass"):
+        status, said, _ = wia("profile", file, *gpu, "--lines", which, "--json")
+        data = json.loads(said)
+        assert status == 0 and data["of"] == which and data["rows"]
+        status, said, _ = wia("profile", file, *gpu, "--lines", which)
+        assert status == 0 and "(simulated)" in said
+    status, _, complaints = wia("profile", file, *ARGS, "--lines", "ptx")
+    assert status == 1 and "nothing counts by line here" in complaints
+    status, _, _ = wia("profile", file, *gpu, "--lines", "ptx", "--compare")
+    assert status == 2, "one view at a time"
+
+
+def test_profile_compares_with_another_schedule(wia, file, tmp_path):
+    gpu = (*ARGS, "--target", "gpu:sm_80")
+    schedule = tmp_path / "narrow.schedule"
+    schedule.write_text("tile i 64")
+    status, said, _ = wia("profile", file, *gpu, "--compare", str(schedule), "--json")
+    rows = {row["name"]: row for row in json.loads(said)["rows"]}
+    assert status == 0 and rows["threads_per_block"]["right"] == 64
+    assert rows["seconds"]["left_source"] == "model"
+    status, said, _ = wia("profile", file, *gpu, "--compare", "default")
+    assert status == 0 and "ratio" in said
+    status, said, _ = wia("profile", file, *gpu, "--compare")
+    assert status == 0 and "not measured: no GPU" in said
+
+
+@needs_ptxas
+def test_build_tells_the_sass_as_a_table(wia, file):
+    data = json.loads(wia("build", file, *ARGS, "--target", "gpu:sm_80", "--json")[1])
+    assert {row["opcode"] for row in data["sass"]} >= {"EXIT"}
+    assert len(data["sass"]) == data["resources"]["instructions"]
+    assert json.loads(wia("build", file, *ARGS, "--json")[1])["sass"] == []
 
 
 def test_cache_shows_explains_and_clears(wia, file):

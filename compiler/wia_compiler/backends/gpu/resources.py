@@ -18,7 +18,12 @@ _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) b
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _BARRIERS = re.compile(r"used (\d+) barriers")
-_WARNING = re.compile(r"warning\s*:\s*(.*)")
+_WARNING = re.compile(r"(?:warning\s*:|info\s*:\s*(?=\(C\d+\)))\s*(.*)")
+"""Warnings, and remarks with a number: of serialised ``wgmma`` ptxas tells as information."""
+
+_PEAKS = (
+    "registers", "shared_bytes", "static_shared_bytes", "dynamic_shared_bytes", "stack_bytes",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ def resources_of(
     }
     if entries:
         rows = list(entries.values())
-        for name in ("registers", "shared_bytes", "stack_bytes"):
+        for name in _PEAKS:
             shown[name] = max(row[name] for row in rows)
         for name in ("spill_store_bytes", "spill_load_bytes"):
             shown[name] = sum(row[name] for row in rows)
@@ -108,6 +113,8 @@ def _entry(architecture: Architecture, launch: Launch, usage: EntryUsage) -> dic
     return {
         "registers": usage.registers,
         "shared_bytes": shared,
+        "static_shared_bytes": usage.shared_bytes,
+        "dynamic_shared_bytes": launch.dynamic_shared_bytes,
         "stack_bytes": usage.stack_bytes,
         "spill_store_bytes": usage.spill_store_bytes,
         "spill_load_bytes": usage.spill_load_bytes,
