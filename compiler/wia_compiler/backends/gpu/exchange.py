@@ -24,7 +24,7 @@ from xdsl.ir import SSAValue
 from wia_compiler.backends.gpu.architecture import WARP_SIZE
 from wia_compiler.backends.gpu.builder import Builder
 from wia_compiler.backends.gpu.index import Index
-from wia_compiler.dialects.gpu_shuffle import ShuffleOp
+from wia_compiler.dialects.gpu_shuffle import ShuffleMode, ShuffleOp
 
 Combine = Callable[[SSAValue, SSAValue], SSAValue]
 
@@ -46,6 +46,18 @@ def fold_warp(
 
 def exchange(builder: Builder, value: SSAValue, distance: int) -> SSAValue:
     """The value of lane ``lane ^ distance``, of any scalar type."""
+    return _moved(builder, value, ("xor", distance))
+
+
+def lane_before(builder: Builder, value: SSAValue, distance: int) -> SSAValue:
+    """The value of lane ``lane - distance``; the lane's own where there is none."""
+    return _moved(builder, value, ("up", distance))
+
+
+_Move = tuple[ShuffleMode, int]
+
+
+def _moved(builder: Builder, value: SSAValue, distance: _Move) -> SSAValue:
     match value.type:
         case Float32Type():
             return _shuffle(builder, value, distance)
@@ -63,19 +75,20 @@ def exchange(builder: Builder, value: SSAValue, distance: int) -> SSAValue:
             return _narrow(builder, value, distance)
 
 
-def _shuffle(builder: Builder, value: SSAValue, distance: int) -> SSAValue:
-    by, width = builder.number(distance, i32), builder.number(WARP_SIZE, i32)
-    return builder.add(ShuffleOp("xor", value, by, width)).result
+def _shuffle(builder: Builder, value: SSAValue, distance: _Move) -> SSAValue:
+    mode, lanes = distance
+    by, width = builder.number(lanes, i32), builder.number(WARP_SIZE, i32)
+    return builder.add(ShuffleOp(mode, value, by, width)).result
 
 
-def _narrow(builder: Builder, value: SSAValue, distance: int) -> SSAValue:
+def _narrow(builder: Builder, value: SSAValue, distance: _Move) -> SSAValue:
     widened = builder.add(arith.ExtUIOp(value, i32)).result
     moved = _shuffle(builder, widened, distance)
     narrow = cast(IntegerType, value.type)
     return builder.add(arith.TruncIOp(moved, narrow)).result
 
 
-def _wide(builder: Builder, value: SSAValue, distance: int) -> SSAValue:
+def _wide(builder: Builder, value: SSAValue, distance: _Move) -> SSAValue:
     half = builder.number(32, i64)
     low = builder.add(arith.TruncIOp(value, i32)).result
     upper = builder.add(arith.ShRUIOp(value, half)).result

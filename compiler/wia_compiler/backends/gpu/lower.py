@@ -56,6 +56,7 @@ from wia_compiler.backends.gpu.leaf_chunks import (
 from wia_compiler.backends.gpu.leaf_fragment import lower_fragment_leaf, touches_fragment
 from wia_compiler.backends.gpu.leaf_group import Group, lower_group_leaf
 from wia_compiler.backends.gpu.leaf_mma import is_mma, lower_mma_leaf
+from wia_compiler.backends.gpu.leaf_scan import lower_scan, scan_width
 from wia_compiler.backends.gpu.leaf_thread import lower_thread_leaf
 from wia_compiler.backends.gpu.lower_points import lower_point
 from wia_compiler.backends.gpu.matrix_results import accumulators_of, lower_results
@@ -243,7 +244,11 @@ class _Lowering:
             case "warp" | "thread":
                 self._parallel(loop)
             case _:
-                self._serial(loop)
+                width = scan_width(loop)
+                if width is None:
+                    self._serial(loop)
+                else:
+                    lower_scan(loop, self.kernel, width)
 
     def _serial(self, loop: ForOp) -> None:
         step, count = loop.step.value.data, loop.trip_count

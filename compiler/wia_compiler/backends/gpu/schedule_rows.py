@@ -12,6 +12,7 @@ from wia_compiler.backends.gpu.choice import BLOCK_THREADS, Choice, power_of_two
 from wia_compiler.backends.gpu.leaf import identity_of
 from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
 from wia_compiler.backends.gpu.schedule_grid import rows_are_neighbours
+from wia_compiler.backends.gpu.schedule_scan import schedule_scan
 from wia_compiler.backends.gpu.stage_rows import stage_rows
 from wia_compiler.backends.gpu.tiling import Tile, kept_loops, tile_loops
 from wia_compiler.dialects.tile import ComputeOp, LeafLevel
@@ -45,6 +46,9 @@ def schedule_rows(nest: FuncOp, architecture: Architecture) -> Choice:
     the rows that are neighbours (a sum over the first axis), and there are enough of them, each
     thread folds one and neighbouring threads read neighbours.
     """
+    scan = schedule_scan(nest, architecture)
+    if scan is not None:
+        return scan
     leaves = leaves_of(nest)
     folds = [leaf for leaf in leaves if leaf.kind.data == "reduce"]
     loops = kept_loops(nest)
