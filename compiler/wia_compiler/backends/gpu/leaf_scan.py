@@ -96,14 +96,13 @@ class _Scan:
         count = self.loop.trip_count
         whole = count // self.step * self.step
         carry: SSAValue = self._held()
-        buffer = self.kernel.values[self.fold.outputs[0]]
 
         def body(base: SSAValue, carried: Sequence[SSAValue]) -> Sequence[SSAValue]:
             first = of_value(base, whole - self.step + 1)
             return [self._chunk(first, carried[0], None)]
 
         if whole:
-            (carry,) = builder.loop(whole, body, step=self.step, carried=[carry], changing=[buffer])
+            (carry,) = builder.loop(whole, body, step=self.step, carried=[carry])
         if whole < count:
             carry = self._chunk(Index((), whole), carry, count)
         self._hold(carry)
@@ -136,16 +135,21 @@ class _Scan:
 
     def _own(self, positions: Sequence[Index], count: int | None) -> list[SSAValue]:
         """What the elements of a thread come to, from the first to each of them."""
-        leaves = [self._leaf(self.fold, position) for position in positions]
-        axes = [Index()] * len(self.fold.sizes)
         inputs = range(len(self.fold.inputs))
-        values: list[SSAValue] = []
-        if count is None and all(leaf.condition(axes) is None for leaf in leaves):
+        axes = [Index()] * len(self.fold.sizes)
+
+        def together() -> Sequence[SSAValue]:
+            leaves = [self._leaf(self.fold, position) for position in positions]
             elements = [[leaf.read(number, axes) for number in inputs] for leaf in leaves]
-            for leaf, each in zip(leaves, elements, strict=True):
-                values += leaf.compute([*each, self.identity])
-        else:
-            for leaf, position in zip(leaves, positions, strict=True):
+            return [
+                leaf.compute([*each, self.identity])[0]
+                for leaf, each in zip(leaves, elements, strict=True)
+            ]
+
+        def apart() -> Sequence[SSAValue]:
+            values: list[SSAValue] = []
+            for position in positions:
+                leaf = self._leaf(self.fold, position)
                 asked = self.builder.all_of([self._inside(position, count), leaf.condition(axes)])
 
                 def one(leaf: Leaf = leaf) -> Sequence[SSAValue]:
@@ -156,10 +160,32 @@ class _Scan:
                     values += one()
                 else:
                     values += self.builder.either(asked, one, lambda: [self.identity])
+            return values
+
+        everywhere = self._everywhere(positions, count, [self.fold])
+        if everywhere is None:
+            values = together()
+        else:
+            values = self.builder.either(everywhere, together, apart)
         running = [values[0]]
         for value in values[1:]:
             running.append(self._join(running[-1], value))
         return running
+
+    def _everywhere(
+        self, positions: Sequence[Index], count: int | None, ops: Sequence[ComputeOp]
+    ) -> SSAValue | None:
+        """Whether all of a thread's elements take part; ``None`` where they always do.
+
+        Bounds grow with the position: the first and the last one tell of all.
+        """
+        asked: list[SSAValue | None] = []
+        for position in (positions[0], positions[-1]):
+            asked.append(self._inside(position, count))
+            for op in ops:
+                leaf = self._leaf(op, position)
+                asked.append(leaf.condition([Index()] * len(leaf.sizes)))
+        return self.builder.all_of(asked)
 
     def _inside(self, position: Index, count: int | None) -> SSAValue | None:
         return None if count is None else self.builder.within(position, count)
@@ -206,8 +232,8 @@ class _Scan:
     ) -> None:
         """All results first, then all stores: neighbours are joined into one wide access."""
         builder = self.builder
-        asked = [self._inside(position, count) for position in positions]
-        if all(each is None for each in asked) and self._all_take_part(positions):
+
+        def together() -> Sequence[SSAValue]:
             made = [
                 (leaf, leaf.compute(read))
                 for position, result in zip(positions, results, strict=True)
@@ -215,38 +241,42 @@ class _Scan:
             ]
             for leaf, values in made:
                 _store(leaf, values)
-            return
-        for position, result, inside in zip(positions, results, asked, strict=True):
+            return ()
 
-            def one(position: Index = position, result: SSAValue = result) -> None:
+        def apart() -> Sequence[SSAValue]:
+            for position, result in zip(positions, results, strict=True):
                 for op in self.maps:
                     leaf = self._leaf(op, position)
-                    builder.when(
-                        leaf.condition([Index()] * len(leaf.sizes)),
-                        lambda op=op: self._one_map(op, position, result),
-                    )
+                    axes = [Index()] * len(leaf.sizes)
+                    asked = builder.all_of([self._inside(position, count), leaf.condition(axes)])
+                    builder.when(asked, lambda o=op, p=position, r=result: self._one_map(o, p, r))
+            return ()
 
-            builder.when(inside, one)
-
-    def _all_take_part(self, positions: Sequence[Index]) -> bool:
-        leaves = [self._leaf(op, position) for op in self.maps for position in positions]
-        return all(leaf.condition([Index()] * len(leaf.sizes)) is None for leaf in leaves)
+        everywhere = self._everywhere(positions, count, self.maps)
+        if everywhere is None:
+            together()
+        else:
+            builder.either(everywhere, together, apart)
 
     def _read_with(
         self, position: Index, result: SSAValue
     ) -> Iterator[tuple[Leaf, list[SSAValue]]]:
         """The maps at an element, and what each reads where the fold has come to ``result``."""
         for op in self.maps:
-            self._hold(result)
             leaf = self._leaf(op, position)
-            axes = [Index()] * len(leaf.sizes)
-            yield leaf, [leaf.read(number, axes) for number in range(len(leaf.inputs))]
+            yield leaf, self._read(leaf, result)
+
+    def _read(self, leaf: Leaf, result: SSAValue) -> list[SSAValue]:
+        axes = [Index()] * len(leaf.sizes)
+        register = self.fold.outputs[0]
+        return [
+            result if value is register else leaf.read(number, axes)
+            for number, value in enumerate(leaf.op.inputs)
+        ]
 
     def _one_map(self, op: ComputeOp, position: Index, result: SSAValue) -> None:
-        self._hold(result)
         leaf = self._leaf(op, position)
-        axes = [Index()] * len(leaf.sizes)
-        _store(leaf, leaf.compute([leaf.read(number, axes) for number in range(len(leaf.inputs))]))
+        _store(leaf, leaf.compute(self._read(leaf, result)))
 
     def _hold(self, value: SSAValue) -> None:
         """Let the register of the fold hold a value, for maps that read it."""

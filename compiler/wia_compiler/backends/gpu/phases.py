@@ -71,7 +71,7 @@ def cut_folds(nest: FuncOp, axis: str, size: int) -> list[FuncOp]:
     """
     for leaf in folds_over(nest, axis):
         part = fold_parts(leaf, axis, size, scope="")
-        _fold_in_registers(part)
+        fold_in_registers(part)
     return split_at_wide(nest)
 
 
@@ -114,7 +114,7 @@ def _kept_around(nest: FuncOp) -> list[ForOp]:
         body = inside[0].body.block
 
 
-def _fold_in_registers(part: ForOp) -> None:
+def fold_in_registers(part: ForOp) -> None:
     """Let a part's fold add in a register, and write its result when it is done."""
     axis = axis_of(part)
     (fold,) = [leaf for leaf in leaves_of(part) if leaf.folds]
@@ -215,9 +215,9 @@ def _segments(body: Block) -> list[list[Operation]]:
 
 
 def _is_wide(op: Operation) -> bool:
-    return isinstance(op, ForOp) or (
-        isinstance(op, ComputeOp) and not op.folds and prod(op.sizes) >= WIDE
-    )
+    if isinstance(op, ForOp):
+        return not is_folded(op)
+    return isinstance(op, ComputeOp) and not op.folds and prod(op.sizes) >= WIDE
 
 
 def _lift_crossing(nest: FuncOp, body: Block) -> None:

@@ -15,6 +15,7 @@ from wia_compiler.backends.gpu.hopper_product import NoHopperProduct
 from wia_compiler.backends.gpu.hopper_schedule import schedule_hopper
 from wia_compiler.backends.gpu.launch import BLOCK_SIZE, MIN_BLOCKS
 from wia_compiler.backends.gpu.phases import cut_folds
+from wia_compiler.backends.gpu.scan_phases import cut_scan
 from wia_compiler.backends.gpu.schedule_attention import (
     attention_as_written,
     is_attention,
@@ -25,6 +26,7 @@ from wia_compiler.backends.gpu.schedule_elementwise import schedule_elementwise
 from wia_compiler.backends.gpu.schedule_grid import Parts, grid_parts
 from wia_compiler.backends.gpu.schedule_points import schedule_points, split_phases
 from wia_compiler.backends.gpu.schedule_rows import schedule_rows
+from wia_compiler.backends.gpu.schedule_scan import grid_scan, the_scan
 from wia_compiler.backends.gpu.schedule_tensor_cores import tensor_core_choice
 from wia_compiler.backends.gpu.schedule_user import REFUSED, schedule_as_written
 from wia_compiler.backends.gpu.schedule_user_rows import parts_as_written
@@ -69,12 +71,12 @@ class SchedulePass:
                 continue
             _refuse_mixed(nest, context)
             if own is None:
-                parts = grid_parts(nest, self.architecture)
+                parts = grid_parts(nest, self.architecture) or grid_scan(nest, self.architecture)
             else:
                 refuse_directives(own, context, REFUSED)
                 parts = _illegal_at_its_line(own, lambda s=own, n=nest: parts_as_written(n, s))
             if parts is not None:
-                phases = cut_folds(nest, parts.axis, parts.size)
+                phases = _cut(nest, parts)
                 for phase, chosen in zip(phases, self._phases(phases, parts), strict=True):
                     _note(phase, chosen, subjects, context)
                 continue
@@ -114,6 +116,13 @@ class SchedulePass:
         line = directive("parallel", {parts.axis: parts.size})
         made[0] = replace(first, reason=reason, numbers=numbers, directives=(line,))
         return made
+
+
+def _cut(nest: FuncOp, parts: Parts) -> list[FuncOp]:
+    scan = the_scan(nest)
+    if scan is None:
+        return cut_folds(nest, parts.axis, parts.size)
+    return cut_scan(nest, scan, parts.size)
 
 
 def _note(nest: FuncOp, chosen: Choice, subjects: tuple[str, ...], context: PassContext) -> None:

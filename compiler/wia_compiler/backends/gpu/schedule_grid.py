@@ -13,7 +13,7 @@ from wia_compiler.backends.gpu.architecture import LAUNCH_SECONDS, WARP_SIZE, Ar
 from wia_compiler.backends.gpu.builder import element_type
 from wia_compiler.backends.gpu.phases import check_grid_fold
 from wia_compiler.backends.gpu.tiling import kept_loops
-from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.tile_rewrites import (
     IllegalRewrite,
@@ -26,6 +26,8 @@ from wia_compiler.passes.tile_rewrites import (
 SM_SHARE = 3
 """An SM alone draws at most about so many times its share of the bandwidth: 64 bytes a cycle from
 L2 are 4 to 5 shares (A100, H100 by their data sheets), of which copies reach two thirds."""
+SCAN_SHARE = 1
+"""A block scan waits for its warps after each chunk, and draws less."""
 BLOCKS_PER_SM = 2
 """Blocks of 1024 threads that an SM holds."""
 LEAST_PART = 4096
@@ -96,6 +98,28 @@ def grid_parts(nest: FuncOp, architecture: Architecture) -> Parts | None:
     except IllegalRewrite:
         return None
     return Parts(axis, size, count, alone, shared)
+
+
+def scan_parts(scan: ForOp, rows: int, architecture: Architecture) -> Parts | None:
+    """How to cut running folds into parts for all SMs; ``None`` where three launches do not pay.
+
+    The elements are read twice then, and written once.
+    """
+    if rows >= architecture.sm_count:
+        return None
+    extent = scan.trip_count
+    point = sum(_bytes_of(leaf) for leaf in leaves_of(scan))
+    moved = rows * extent * point
+    share = SCAN_SHARE * architecture.bandwidth / architecture.sm_count
+    alone = moved / min(architecture.bandwidth, rows * share)
+    shared = 1.5 * moved / architecture.bandwidth + 2 * LAUNCH_SECONDS
+    wanted = ceil(BLOCKS_PER_SM * architecture.sm_count / rows)
+    size = max(ceil(extent / wanted), LEAST_PART)
+    size = ceil(size / LEAST_PART) * LEAST_PART
+    count = ceil(extent / size)
+    if count < 2 or alone <= shared:
+        return None
+    return Parts(axis_of(scan), size, count, alone, shared)
 
 
 def rows_are_neighbours(folds: list[ComputeOp], last: str) -> bool:

@@ -10,7 +10,7 @@ from wia_compiler.backends.gpu.access import vector_width
 from wia_compiler.backends.gpu.architecture import WARP_SIZE, Architecture
 from wia_compiler.backends.gpu.choice import Choice, power_of_two_at_least
 from wia_compiler.backends.gpu.leaf_scan import mark_scan, scan_leaves
-from wia_compiler.backends.gpu.schedule_grid import rows_are_neighbours
+from wia_compiler.backends.gpu.schedule_grid import Parts, rows_are_neighbours, scan_parts
 from wia_compiler.backends.gpu.tiling import kept_loops, tile_loops
 from wia_compiler.dialects.tile import ForOp
 from wia_compiler.passes.tile_rewrites import (
@@ -37,6 +37,15 @@ def the_scan(nest: FuncOp) -> ForOp | None:
     if any(leaf.folds or prod(leaf.sizes) > 1 for leaf in others):
         return None
     return loops[0]
+
+
+def grid_scan(nest: FuncOp, architecture: Architecture) -> Parts | None:
+    """The parts in which all SMs share the running folds of a nest; ``None`` where it has none."""
+    scan = the_scan(nest)
+    if scan is None:
+        return None
+    rows = prod(loop.trip_count for loop in kept_loops(nest))
+    return scan_parts(scan, rows, architecture)
 
 
 def schedule_scan(nest: FuncOp, architecture: Architecture) -> Choice | None:

@@ -6,6 +6,7 @@ from xdsl.dialects.func import FuncOp
 
 from wia_compiler.backends.gpu.phases import check_grid_fold, folds_over
 from wia_compiler.backends.gpu.schedule_grid import Parts
+from wia_compiler.backends.gpu.schedule_scan import the_scan
 from wia_compiler.base.schedule import Schedule
 from wia_compiler.passes.tile_rewrites import IllegalRewrite, leaves_of
 
@@ -49,8 +50,12 @@ def parts_as_written(nest: FuncOp, schedule: Schedule) -> Parts | None:
             hint="tile says what a block takes",
             span=entry.span,
         )
-    check_grid_fold(nest, entry.name)
-    extent = folds[0].sizes[folds[0].axis_names.index(entry.name)]
+    scan = the_scan(nest)
+    if scan is None:
+        check_grid_fold(nest, entry.name)
+        extent = folds[0].sizes[folds[0].axis_names.index(entry.name)]
+    else:
+        extent = scan.trip_count
     if not 0 < entry.number < extent:
         raise IllegalRewrite(
             f"parallel: {entry.name} has {extent} points, which parts of {entry.number} do not cut",
