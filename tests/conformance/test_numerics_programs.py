@@ -142,6 +142,28 @@ def test_attention_online(dtype: Any) -> None:
         check_close(result, truth, bound, (q,), executor)
 
 
+@pytest.mark.parametrize("dtype", [F16, BF16])
+def test_attention_narrow(dtype: Any) -> None:
+    kernel = wia.compile(
+        "kernel k(q: tensor, k: tensor, v: tensor) { return attention(q, k, v); }"
+    ).k
+    arrays = normal(dtype, 20, 32), normal(dtype, 90, 32, seed=2), normal(dtype, 90, 40, seed=3)
+    build = kernel.build(*arrays, target="gpu:sm_80")
+    (said,) = [each for each in build.stage("schedule").decisions if each.kind == "schedule"]
+    assert f"weights rounded to {'f16' if dtype is F16 else 'bf16'}" in said.reason
+    q, k, v = map(as_exact, arrays)
+    powers = np.exp(q @ k.T / np.sqrt(np.longdouble(32)))
+    weights = powers / powers.sum(axis=1, keepdims=True)
+    epsilon = float(ml_dtypes.finfo(dtype).eps)
+    difference = np.abs(as_exact(build(*arrays)) - weights @ v)
+    assert np.all(difference <= epsilon * (weights @ np.abs(v)) + epsilon * np.abs(weights @ v))
+    # A weight of e⁻²⁰ is none in f16, and is one in bf16.
+    q, k, v = np.ones((1, 1), dtype), np.array([[0], [-20]], dtype), np.array([[0], [6e4]], dtype)
+    found = kernel.build(q, k, v, target="gpu:sm_80")(q, k, v)
+    wanted = 0 if dtype is F16 else 6e4 * np.exp(-20)
+    np.testing.assert_allclose(found.astype(F64), [[wanted]], rtol=0.01)
+
+
 def test_branch_values() -> None:
     text = """kernel k(input a: tensor, input n: tensor, output y: tensor) {
       if (n > 0.0) { y = a * 3.0; } else { y = a / 0.0; } }"""

@@ -16,8 +16,9 @@ STEP: Final = 16
 LARGEST_WIDTH: Final = 256
 """A row of sums that a warp keeps in registers: 16 of them take 128 a thread."""
 WIDE: Final = 128
-"""Sums of longer rows leave no registers for keys that go through them on their way."""
-_PRODUCTS: Final = ((128, 64), (64, 64), (64, 32), (64, 16), (32, 32), (16, 16))
+WIDEST: Final = 192
+"""Sums of longer rows leave a thread no registers for keys on their way, or for many scores."""
+_PRODUCTS: Final = ((128, 64), (128, 32), (64, 64), (64, 32), (64, 16), (32, 32), (16, 16))
 """Queries and keys of a block on tensor cores, the best first: 128 × 64 is FlashAttention-2's tile
 for heads of 128 on sm_80; larger ones of sm_90 are those of its own instructions."""
 _SUMS: Final = ((64, 64), (64, 32), (32, 32), (32, 16), (16, 16))
@@ -98,7 +99,7 @@ def block_tiles(
         return BlockTiles(asked.get("query", default[0]), asked.get("key", default[1]), *sides)
     seen: list[int] = []
     for rows, columns in _PRODUCTS if has_products else _SUMS:
-        if has_products and columns > STEP and sides[1] > WIDE and not facts.copies_alone:
+        if has_products and columns > _most_keys(sides[1], facts):
             continue
         tiles = BlockTiles(min(rows, _halved(queries)), min(columns, _halved(keys)), *sides)
         if tiles.shared_bytes <= facts.shared_bytes:
@@ -108,6 +109,13 @@ def block_tiles(
         f"its tiles take at least {min(seen)} bytes of shared memory, a block has "
         f"{facts.shared_bytes}"
     )
+
+
+def _most_keys(values: int, facts: TargetFacts) -> int:
+    """Keys of a tile whose scores fit beside the sums of rows of ``values``."""
+    if values > WIDE and not facts.copies_alone:
+        return STEP
+    return 2 * STEP if values > WIDEST else 4 * STEP
 
 
 def _halved(size: int) -> int:
