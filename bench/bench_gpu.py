@@ -16,14 +16,10 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import wia_compiler as wia
-from wia_compiler.backends.gpu.resources import parse_usage
-from wia_compiler.backends.gpu.tools import assemble
-from wia_compiler.profiler.estimate import estimate_run
 from wia_compiler.profiler.gpu_sheets import GpuSheet, sheet_for
 
 HERE = Path(__file__).parent
@@ -208,59 +204,50 @@ def ours(case: Case, target: str, sheet: GpuSheet) -> Found:
     (kernel,) = wia.compile(case.text).values()
     build = kernel.build(*case.arrays.values(), target=target)
     check(case, build(*case.arrays.values()), "ours")
-    profile = build.profile(*case.arrays.values(), device=sheet.name)
-    assert profile.estimate is not None
-    entries: Mapping[str, Any] = build.resources.get("entries", {})
-    return Found(
-        profile.counters,
-        max((each["registers"] for each in entries.values()), default=0),
-        sum(each.get("spill_bytes", 0) for each in entries.values()),
-        len(entries),
-        profile.estimate.time,
-        profile.estimate.limiter,
-    )
+    return _found(build.profile(*case.arrays.values(), device=sheet.name))
 
 
-def tritons(
-    case: Case, variants: Sequence[Mapping[str, Any]], architecture: str, sheet: GpuSheet
-) -> Found:
+def tritons(case: Case, variants: Sequence[Mapping[str, Any]], sheet: GpuSheet) -> Found:
     """The fastest of Triton's variants, by the model."""
-    return min((_triton(case, each, architecture, sheet) for each in variants), key=_time)
+    return min((_triton(case, each, sheet) for each in variants), key=_time)
 
 
 def _time(found: Found) -> float:
     return found.time
 
 
-def _triton(case: Case, variant: Mapping[str, Any], architecture: str, sheet: GpuSheet) -> Found:
+def _triton(case: Case, variant: Mapping[str, Any], sheet: GpuSheet) -> Found:
     out = np.zeros(case.reference.shape, case.result)
-    ptx, entry = variant["ptx"], variant["entry"]
     arguments = [*case.arguments(out)]
     # Triton adds pointers to scratch memory that these kernels do not use.
-    declared = ptx.partition(".entry")[2].partition("{")[0].count(".param")
+    declared = variant["ptx"].partition(".entry")[2].partition("{")[0].count(".param")
     arguments += [np.uint64(0)] * (declared - len(arguments))
-    done = wia.ptx.run(
-        ptx,
-        entry,
+    profile = wia.ptx.profile(
+        variant["ptx"],
+        variant["entry"],
         case.grid(variant["meta"]),
         variant["threads"],
         arguments,
+        device=sheet.name,
         shared_bytes=variant["shared_bytes"],
         budget=None,
     )
     check(case, out, f"triton {variant['meta']}")
-    usage = parse_usage(assemble(ptx, architecture).log)[0][entry]
-    size = out.nbytes + sum(each.nbytes for each in case.arrays.values())
-    estimate = estimate_run(
-        sheet,
-        [SimpleNamespace(launch=SimpleNamespace(entry=entry), done=done, buffer_bytes=size)],
-        {"entries": {entry: {"registers": usage.registers}}},
-        flops=0,
-        size_bytes=size,
-    )
     meta = ", ".join(f"{name} {value}" for name, value in variant["meta"].items())
-    spills = usage.spill_store_bytes + usage.spill_load_bytes
-    return Found(done.counters, usage.registers, spills, 1, estimate.time, estimate.limiter, meta)
+    return _found(profile, meta)
+
+
+def _found(profile: Any, note: str = "") -> Found:
+    resources = profile.resources
+    return Found(
+        profile.counters,
+        resources.get("registers", 0),
+        resources.get("spill_store_bytes", 0) + resources.get("spill_load_bytes", 0),
+        resources["kernels"],
+        profile.estimate.time,
+        profile.estimate.limiter,
+        note,
+    )
 
 
 def check(case: Case, result: Array, who: str) -> None:
@@ -297,7 +284,7 @@ def main() -> None:
         if wanted and not any(case.family.startswith(each) for each in wanted):
             continue
         own = ours(case, f"gpu:{options.target}", sheet)
-        peers = tritons(case, compiled["families"][case.family], options.target, sheet)
+        peers = tritons(case, compiled["families"][case.family], sheet)
         print(_row(f"{case.family} {case.size}", "ours", own, f"{peers.time / own.time:.2f}"))
         print(_row("", f"Triton: {peers.note}", peers, ""), flush=True)
 

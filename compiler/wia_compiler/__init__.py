@@ -26,7 +26,7 @@ from wia_compiler.base.errors import (
 )
 
 if TYPE_CHECKING:
-    import wia_compiler.simulators.ptx as ptx
+    import wia_compiler.runtime.ptx as ptx
     from wia_compiler.runtime.build import Build
     from wia_compiler.runtime.cache import cache
     from wia_compiler.runtime.doctor import doctor
@@ -60,7 +60,7 @@ _LAZY = {
     "targets": "targets",
 }
 
-_MODULES = {"ptx": "simulators.ptx"}
+_MODULES = {"ptx": "runtime.ptx"}
 
 __all__ = [
     "ArgumentError",

@@ -123,14 +123,14 @@ def test_ptx_of_a_peer_is_checked_counted_and_ranked_beside_ours(bench_gpu: Any)
     case = bench_gpu._add(x, y)
     sheet = bench_gpu.sheet_for("gpu:sm_80", None)
     variant = {"ptx": ADD, "entry": "add", "threads": 32, "shared_bytes": 0, "meta": {"block": 32}}
-    peer = bench_gpu.tritons(case, [variant], "sm_80", sheet)
+    peer = bench_gpu.tritons(case, [variant], sheet)
     own = bench_gpu.ours(case, "gpu:sm_80", sheet)
     assert peer.counters[bench_gpu.SECTORS] == own.counters[bench_gpu.SECTORS] == 39
     assert peer.registers > 0 and peer.time > 0 and own.launches == 1
     assert "block 32" in bench_gpu._row("", peer.note, peer, "")
     wrong = {**variant, "ptx": ADD.replace("add.rn", "sub.rn")}
     with pytest.raises(AssertionError, match=r"add 100, triton \{'block': 32\}: off by"):
-        bench_gpu.tritons(case, [wrong], "sm_80", sheet)
+        bench_gpu.tritons(case, [wrong], sheet)
 
 
 def test_the_formulas_of_the_gpu_bench_are_those_of_its_references(bench_gpu: Any) -> None:

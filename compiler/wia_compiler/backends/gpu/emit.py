@@ -12,9 +12,8 @@ from xdsl.dialects.func import FuncOp
 
 from wia_compiler.backends.gpu.architecture import Architecture
 from wia_compiler.backends.gpu.launch import plan_of
+from wia_compiler.backends.gpu.machine_code import machine_code
 from wia_compiler.backends.gpu.resources import resources_of
-from wia_compiler.backends.gpu.sass import Sass, parse_sass
-from wia_compiler.backends.gpu.tools import INSTALL_COMMAND, assemble, disassemble, find_tool
 from wia_compiler.base.errors import TargetError
 from wia_compiler.base.record import Stage
 from wia_compiler.base.source import Source, Span
@@ -64,7 +63,7 @@ def generate(
     ptx = _ptx(emitted.text, architecture)
     spans = ptx_line_spans(ptx, emitted.spans)
     ptx_done = time.perf_counter_ns()
-    machine = _assemble(ptx, architecture, with_sass)
+    machine = machine_code(ptx, architecture, with_sass=with_sass)
     llvm_spans = llvm_line_spans(emitted)
     stages = [
         Stage("llvm", "low", "llvm", emitted.text, llvm_done - started, line_spans=llvm_spans),
@@ -96,30 +95,6 @@ def _ptx(llvm: str, architecture: Architecture) -> str:
     ptx = shared_worker().generate(request).assembly
     refuse_calls(ptx)
     return ptx
-
-
-@dataclass(frozen=True)
-class _Machine:
-    """What NVIDIA's tools made of the PTX, and which of them are missing."""
-
-    cubin: bytes | None = None
-    log: str | None = None
-    sass: Sass | None = None
-    missing: str | None = None
-
-
-def _assemble(ptx: str, architecture: Architecture, with_sass: bool) -> _Machine:
-    if find_tool("ptxas") is None:
-        missing = f"registers, spills, occupancy and SASS need ptxas: {INSTALL_COMMAND}"
-        return _Machine(missing=missing)
-    assembled = assemble(ptx, architecture.name)
-    if not with_sass:
-        return _Machine(assembled.cubin, assembled.log)
-    if find_tool("nvdisasm") is None:
-        missing = f"SASS needs nvdisasm: {INSTALL_COMMAND}"
-        return _Machine(assembled.cubin, assembled.log, missing=missing)
-    sass = parse_sass(disassemble(assembled.cubin))
-    return _Machine(assembled.cubin, assembled.log, sass)
 
 
 def entry_names(module: ModuleOp, kernel: str) -> Mapping[str, str]:
