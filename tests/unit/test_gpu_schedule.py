@@ -54,7 +54,7 @@ def test_threads_go_to_the_last_axis_first(sizes, width, expected):
         ((zeros(1000), zeros(1000)), 1),  # too few points: threads matter more
         ((zeros(2048, 2048), zeros(2048, 1)), 4),  # constant along the last axis
         ((zeros(2048, 2049), zeros(1, 2049)), 1),  # rows do not begin at 16 bytes
-        ((zeros(2048, 2048).T, zeros(2048, 2048)), 1),  # not neighbours along the last axis
+        ((zeros(2048, 6).T, zeros(6, 2048)), 1),  # not neighbours along the last axis
         ((zeros(4096, 2048)[::2], zeros(2048, 2048)), 1),  # a view may begin anywhere
     ],
 )

@@ -32,7 +32,8 @@ from wia_compiler.backends.gpu.schedule_tensor_cores_user import (
     asks_for_tensor_cores,
     tensor_cores_as_written,
 )
-from wia_compiler.backends.gpu.tiling import Tile, as_directives, kept_loops, tile_loops
+from wia_compiler.backends.gpu.tiling import Tile, as_directives, kept_loops
+from wia_compiler.backends.gpu.turned_reads import tile_with_turned_reads
 from wia_compiler.base.schedule import Directive
 from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.passes.llvm.types import num_elements, size_bytes
@@ -91,7 +92,7 @@ def schedule_as_written(
         chosen = tile_as_written(nest.function, named, folds, stages)
         _check_shared(nest.function)
     else:
-        tile_loops(nest.function, tiles)
+        tile_with_turned_reads(nest.function, tiles)
         threads = prod(tile.block // tile.each for tile in tiles.values())
         made = as_directives(tiles, {})
         chosen = Choice(threads, "", {}, directives=made)
