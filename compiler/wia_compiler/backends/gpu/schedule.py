@@ -13,6 +13,7 @@ from wia_compiler.backends.gpu.architecture import Architecture
 from wia_compiler.backends.gpu.choice import Choice
 from wia_compiler.backends.gpu.hopper_product import NoHopperProduct
 from wia_compiler.backends.gpu.hopper_schedule import schedule_hopper
+from wia_compiler.backends.gpu.implicit_product import as_product
 from wia_compiler.backends.gpu.launch import BLOCK_SIZE, MIN_BLOCKS
 from wia_compiler.backends.gpu.phases import cut_folds
 from wia_compiler.backends.gpu.scan_phases import cut_scan
@@ -30,6 +31,7 @@ from wia_compiler.backends.gpu.schedule_scan import grid_scan, the_scan
 from wia_compiler.backends.gpu.schedule_tensor_cores import tensor_core_choice
 from wia_compiler.backends.gpu.schedule_user import REFUSED, schedule_as_written
 from wia_compiler.backends.gpu.schedule_user_rows import parts_as_written
+from wia_compiler.backends.gpu.widened_products import contract_widened_products
 from wia_compiler.base.errors import Diagnostic, TargetError
 from wia_compiler.base.record import Decision, Level
 from wia_compiler.base.schedule import APPLIED, Schedule, directive
@@ -63,6 +65,7 @@ class SchedulePass:
         nests = nests_of(module)
         written = user_schedules(nests, context)
         for nest in nests:
+            contract_widened_products(nest)
             own = written.get(nest.sym_name.data)
             own = own if own is not None and own.directives else None
             subjects = tuple(filter(None, (context.id_of(nest),)))
@@ -170,8 +173,9 @@ def _contraction(nest: FuncOp, architecture: Architecture) -> Choice:
 
 def _by_warps(nest: FuncOp, architecture: Architecture) -> Choice:
     """By matrix units of warps where they have products of the nest's types, else by threads."""
+    collapsed = as_product(nest, architecture)
     chosen = tensor_core_choice(nest, architecture)
-    return chosen or schedule_contraction(nest, architecture)
+    return chosen or schedule_contraction(nest, architecture, collapsed)
 
 
 def _refuse_mixed(nest: FuncOp, context: PassContext) -> None:

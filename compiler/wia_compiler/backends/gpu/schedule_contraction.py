@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import gcd, prod
 
@@ -17,11 +17,12 @@ from wia_compiler.backends.gpu.architecture import (
 )
 from wia_compiler.backends.gpu.builder import element_type, shape_of
 from wia_compiler.backends.gpu.choice import Choice, power_of_two_at_least
+from wia_compiler.backends.gpu.implicit_product import Collapsed, fold_step
 from wia_compiler.backends.gpu.pipelined_loop import STAGES
 from wia_compiler.backends.gpu.product_sides import Sides, sides_of
 from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
 from wia_compiler.backends.gpu.thread_tiles import arrange_warps, group_points, lanes_of
-from wia_compiler.backends.gpu.tile_choice import Product, choose_tiles, registers_of
+from wia_compiler.backends.gpu.tile_choice import choose_tiles, product_of, registers_of
 from wia_compiler.backends.gpu.tile_copy import VECTOR_BYTES
 from wia_compiler.backends.gpu.tiling import Tile, as_directives, kept_loops, tile_loops, uses_axis
 from wia_compiler.base.schedule import directive
@@ -42,6 +43,9 @@ from wia_compiler.passes.tile_rewrites import (
 
 FOLD_STEP = 16
 """How much of the folded axis is in shared memory at a time, where a schedule does not say."""
+TESTS = 32
+"""More registers where elements are read one by one, beside two for the place of each."""
+TILES = "tiles in shared memory"
 PADDING = 4
 """Elements at the end of a row in shared memory that was turned."""
 FILTERS_PER_THREAD = 4
@@ -51,12 +55,23 @@ FEW_RESULTS = 4096
 """So few results leave most of a GPU idle with a thread each: a warp folds each of them."""
 
 
-def schedule_contraction(nest: FuncOp, architecture: Architecture) -> Choice:
-    """Choose by the axes: tiles where both operands are reused, else a thread or warp a result."""
+def schedule_contraction(
+    nest: FuncOp, architecture: Architecture, collapsed: Collapsed | None = None
+) -> Choice:
+    """Choose by the axes: tiles where both operands are reused, else a thread or warp a result.
+
+    ``collapsed`` is how a convolution became the product that the nest is now.
+    """
+    windows = collapsed.windows if collapsed is not None else ()
     (leaf,) = [each for each in leaves_of(nest) if each.kind.data in ("contract", "window")]
     sides = sides_of(nest, leaf)
-    if sides is not None and (chosen := _product(nest, leaf, sides, architecture)) is not None:
-        return chosen
+    if sides is not None:
+        chosen = _product(nest, leaf, sides, architecture, windows)
+        if chosen is not None and collapsed is not None:
+            numbers = {**chosen.numbers, "direct cycles": round(collapsed.direct_cycles)}
+            return replace(chosen, reason=f"convolution as a product: {TILES}", numbers=numbers)
+        if chosen is not None:
+            return chosen
     if leaf.is_ordered:
         return _direct(nest, leaf)
     if not kept_loops(nest):
@@ -69,25 +84,27 @@ def schedule_contraction(nest: FuncOp, architecture: Architecture) -> Choice:
 
 
 def _product(
-    nest: FuncOp, leaf: ComputeOp, sides: Sides, architecture: Architecture
+    nest: FuncOp,
+    leaf: ComputeOp,
+    sides: Sides,
+    architecture: Architecture,
+    windows: Sequence[int] = (),
 ) -> Choice | None:
-    """Tiles of the least modelled time; ``None`` where the order of a sum allows none."""
+    """Tiles of the least modelled time; ``None`` where the order of a sum allows none.
+
+    ``windows`` are the sizes of the axes that the fold walks as one.
+    """
     sizes = {axis_of(loop): loop.extent.value.data for loop in kept_loops(nest)}
     fold = leaf.sizes[leaf.axis_names.index(sides.fold)]
     rows, columns = sizes.pop(sides.rows), sizes.pop(sides.columns)
-    product = Product(
-        rows,
-        columns,
-        fold,
-        prod(sizes.values()),
-        max(size_bytes(element_type(leaf.inputs[number])) for number in in_memory(leaf)[:2]),
-        size_bytes(element_type(leaf.outputs[0])),
-    )
+    product = product_of(leaf, rows, columns, fold, prod(sizes.values()))
     found = choose_tiles(product, architecture)
-    if not _may_stage(leaf, sides, found.step):
+    step = fold_step(windows, fold) if windows else found.step
+    if not _may_stage(leaf, sides, step):
         return None
     tiles = {sides.rows: found.rows, sides.columns: found.columns}
-    chosen = _tiled(nest, leaf, sides, tiles, found.step, STAGES if fold > found.step else 1)
+    stages = STAGES if fold > step else 1
+    chosen = _tiled(nest, leaf, sides, tiles, step, stages)
     modelled = {"blocks": found.blocks, "modelled cycles": round(found.cycles)}
     return replace(chosen, numbers={**chosen.numbers, **modelled})
 
@@ -143,21 +160,23 @@ def _tiled(
     leaf: ComputeOp,
     sides: Sides,
     tiles: Mapping[str, Tile],
-    fold_step: int,
+    step: int,
     stages: int,
 ) -> Choice:
     """Three levels: a block's tile in shared memory, a thread's in registers, steps of the fold."""
     rows, columns = tiles[sides.rows], tiles[sides.columns]
-    step = min(fold_step, leaf.sizes[leaf.axis_names.index(sides.fold)])
+    step = min(step, leaf.sizes[leaf.axis_names.index(sides.fold)])
     tile_loops(nest, tiles)
     lanes = lanes_of(rows, columns)
     if lanes is not None:
         arrange_warps(nest, sides.rows, sides.columns, lanes)
     (leaf,) = [each for each in leaves_of(nest) if each.kind.data == "contract"]
     loop, leaf = tile_reduction(leaf, sides.fold, step)
-    for number in in_memory(leaf):
-        if number < len(leaf.inputs):
-            leaf = _stage(leaf, number, loop, sides)
+    read = [number for number in in_memory(leaf) if number < len(leaf.inputs)]
+    # By quotients: elements of the tile are then read one by one.
+    scattered = any(None in axis_strides(leaf, number).values() for number in read)
+    for number in read:
+        leaf = _stage(leaf, number, loop, sides)
     leaf = drop_bounds(leaf)
     if stages > 1:
         note_hints(loop, LoopHints(pipeline=stages))
@@ -171,11 +190,12 @@ def _tiled(
     }
     least = REGISTERS_PER_SM // (threads * min(each.max_blocks for each in ARCHITECTURES.values()))
     registers = registers_of(rows, columns, step, size_bytes(element_type(leaf.outputs[0])))
+    if scattered:
+        registers += TESTS + 2 * (rows.block + columns.block) * step // threads
     directives = as_directives(tiles, {sides.fold: step})
     if stages > 1:
         directives = (*directives, directive("pipeline", {sides.fold: stages}))
-    reason = "contraction: tiles in shared memory"
-    return Choice(threads, reason, numbers, max(registers, least), directives)
+    return Choice(threads, f"contraction: {TILES}", numbers, max(registers, least), directives)
 
 
 def _group(nest: FuncOp, leaf: ComputeOp, sides: Sides, tiles: Mapping[str, Tile]) -> None:
@@ -203,7 +223,7 @@ def _stage(leaf: ComputeOp, number: int, loop: ForOp, sides: Sides) -> ComputeOp
     the way; 4 elements of padding then keep what threads write, which goes down a column, in
     different banks (``TileCopy``).
     """
-    copied = _copy_order(leaf, number)
+    copied = _copy_order(leaf, number, sides.columns)
     order = sorted(copied, key=lambda name: name != sides.fold)
     padding = PADDING if copied[-1] == sides.fold and len(order) > 1 else 0
     _, _, staged = stage_operand(
@@ -212,12 +232,16 @@ def _stage(leaf: ComputeOp, number: int, loop: ForOp, sides: Sides) -> ComputeOp
     return staged
 
 
-def _copy_order(leaf: ComputeOp, number: int) -> list[str]:
-    """Axes of an operand's tile, a dense one last: neighbouring threads copy neighbours."""
+def _copy_order(leaf: ComputeOp, number: int, columns: str) -> list[str]:
+    """Axes of an operand's tile, a dense one last: neighbouring threads copy neighbours.
+
+    Where none is so throughout, places of a convolution are, from one row of it to the next.
+    """
     strides = axis_strides(leaf, number)
+    dense = 1 in strides.values()
     used = [name for name in leaf.axis_names if uses_axis(leaf, number, name)]
     moving = [name for name in used if _moves(leaf, name)]
-    return sorted(moving, key=lambda name: strides[name] == 1)
+    return sorted(moving, key=lambda name: strides[name] == 1 if dense else name == columns)
 
 
 def _moves(leaf: ComputeOp, axis: str) -> bool:

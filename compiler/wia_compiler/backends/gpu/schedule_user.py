@@ -22,6 +22,7 @@ from wia_compiler.backends.gpu.architecture import (
 )
 from wia_compiler.backends.gpu.choice import Choice
 from wia_compiler.backends.gpu.hopper_user import warpgroups_as_written
+from wia_compiler.backends.gpu.implicit_product import collapse_named
 from wia_compiler.backends.gpu.pipelined_loop import STAGES
 from wia_compiler.backends.gpu.schedule_contraction import (
     reuses_operands,
@@ -69,6 +70,8 @@ def schedule_as_written(
     nest: ScheduledNest, directives: tuple[Directive, ...], architecture: Architecture
 ) -> Choice:
     """Deal a nest out as a user says; ``IllegalRewrite`` where blocks and threads cannot be so."""
+    entries = [entry for line in directives for entry in line.entries]
+    collapse_named(nest.function, [entry.name for entry in entries if entry.name is not None])
     if asks_for_tensor_cores(directives):
         by_warpgroups = warpgroups_as_written(nest, directives, architecture)
         return by_warpgroups or tensor_cores_as_written(nest, directives, architecture)

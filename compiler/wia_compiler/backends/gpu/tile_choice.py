@@ -11,8 +11,11 @@ from wia_compiler.backends.gpu.architecture import (
     WARP_SIZE,
     Architecture,
 )
+from wia_compiler.backends.gpu.builder import element_type
 from wia_compiler.backends.gpu.choice import BLOCK_THREADS, power_of_two_at_least
 from wia_compiler.backends.gpu.tiling import Tile
+from wia_compiler.dialects.tile import ComputeOp
+from wia_compiler.passes.llvm.types import size_bytes
 
 STAGE_BYTES = 8192
 """About so much of both operands is in a stage of shared memory."""
@@ -45,6 +48,14 @@ class Product:
     batches: int = 1
     read_bytes: int = 4
     sum_bytes: int = 4
+
+
+def product_of(leaf: ComputeOp, rows: int, columns: int, fold: int, batches: int) -> Product:
+    """The product that a contraction is, with the sizes of what it reads and adds up."""
+    read = [size_bytes(element_type(value)) for value in leaf.inputs]
+    return Product(
+        rows, columns, fold, batches, max(read), size_bytes(element_type(leaf.outputs[0]))
+    )
 
 
 @dataclass(frozen=True)

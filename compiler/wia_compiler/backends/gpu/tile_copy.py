@@ -44,7 +44,7 @@ class TileCopy:
     it, aligned, and inside or outside of its edges as one; else a single element. Chunks go along
     the last axis first; where the buffer is turned against the source, only two chunks (one sector
     of 32 bytes) of a row stand side by side, then come rows: with 4 elements of padding a row their
-    elements then fall into 32 different banks.
+    elements then fall into 32 different banks. Rows that are no whole sectors come one by one.
     """
 
     def __init__(self, op: ComputeOp, kernel: Kernel):
@@ -111,13 +111,15 @@ class TileCopy:
 
     def _axes(self, slot: int) -> tuple[Index, ...]:
         """The first point of a chunk."""
-        last = self.sizes[-1] // self.width
+        chunk, last = self._chunk(slot), self.sizes[-1] // self.width
         run = max(1, SECTOR_BYTES // (size_bytes(element_type(self.op.inputs[0])) * self.width))
-        if not self._is_turned() or last % run:
-            (*rows, column) = delinearize(self._chunk(slot), (*self.sizes[:-1], last))
+        if not self._is_turned():
+            (*rows, column) = delinearize(chunk, (*self.sizes[:-1], last))
+        elif last % run:
+            (column, *rows) = delinearize(chunk, (last, *self.sizes[:-1]))
         else:
             sizes = (last // run, *self.sizes[:-1], run)
-            (outer, *rows, inner) = delinearize(self._chunk(slot), sizes)
+            (outer, *rows, inner) = delinearize(chunk, sizes)
             column = outer * run + inner
         return (*rows, column * self.width)
 

@@ -9,7 +9,7 @@ from typing import cast
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import MemRefType, StringAttr
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.ir.affine import AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
+from xdsl.ir.affine import AffineBinaryOpExpr, AffineDimExpr, AffineExpr, AffineMap, AffineSymExpr
 
 from wia_compiler.dialects.tile import ComputeOp, ForOp, LeafLevel, YieldOp
 from wia_compiler.passes.affine import atoms, linear_form
@@ -164,14 +164,20 @@ def _check_sum(leaf: ComputeOp, each: AffineMap, position: int, loops: Sequence[
     own = [AffineExpr.dimension(position)]
     ivs = list(leaf.ivs)
     own += [AffineExpr.symbol(ivs.index(loop.induction_variable)) for loop in loops]
-    for result in each.results:
-        form = linear_form(result)
-        factors = {form.terms.get(atom, 0) for atom in own}
-        hidden = [a for a in form.terms if a not in own and atoms(a) & set(own)]
-        if len(factors) > 1 or (hidden and loops):
-            raise IllegalRewrite(
-                f"axis {leaf.axis_names[position]!r} is not read as one sum of its loops and points"
-            )
+    if not all(_reads_sum(result, own) for result in each.results):
+        raise IllegalRewrite(
+            f"axis {leaf.axis_names[position]!r} is not read as one sum of its loops and points"
+        )
+
+
+def _reads_sum(expression: AffineExpr, own: Sequence[AffineExpr]) -> bool:
+    """Whether an expression reads some atoms as their sum alone, also where it is divided."""
+    form = linear_form(expression)
+    if len({form.terms.get(atom, 0) for atom in own}) > 1:
+        return False
+    hidden = [each for each in form.terms if each not in own and atoms(each) & set(own)]
+    divided = [each.lhs for each in hidden if isinstance(each, AffineBinaryOpExpr)]
+    return all(_reads_sum(each, own) for each in divided)
 
 
 def _allocate(
