@@ -1,10 +1,11 @@
-"""MLIR's ``nvvm.bar.warp.sync``: the lanes of a warp wait for one another."""
+"""Ops of MLIR's nvvm dialect for warps: a barrier of its lanes, and rounding for matrix units."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import f32, i32
 from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
 
 
 @irdl_op_definition
@@ -19,3 +20,24 @@ class BarWarpSyncOp(IRDLOperation):
 
     def __init__(self, mask: SSAValue):
         super().__init__(operands=[mask])
+
+
+@irdl_op_definition
+class RoundToTf32Op(IRDLOperation):
+    """``%r = nvvm.convert.float.to.tf32 %x : f32``: 10 bits of mantissa, ties away from zero.
+
+    MLIR gives the bits as an i32; here they stay the f32 that they are, as operands of
+    ``nvgpu.mma.sync`` want it.
+    """
+
+    name = "nvvm.convert.float.to.tf32"
+
+    value = operand_def(f32)
+    res = result_def(f32)
+
+    traits = traits_def(Pure())
+
+    assembly_format = "$value attr-dict `:` type($value)"
+
+    def __init__(self, value: SSAValue):
+        super().__init__(operands=[value], result_types=[f32])

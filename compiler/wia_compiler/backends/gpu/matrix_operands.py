@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import vector
+from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Attribute, SSAValue
 
 from wia_compiler.backends.gpu.architecture import WARP_SIZE
@@ -22,6 +23,7 @@ from wia_compiler.backends.gpu.leaf import Leaf
 from wia_compiler.backends.gpu.matrix_units import STEP_BYTES
 from wia_compiler.backends.gpu.swizzle import CHUNK_BYTES
 from wia_compiler.dialects.nvgpu import LdMatrixOp, bits_of, fragment_type
+from wia_compiler.dialects.nvvm_warp import RoundToTf32Op
 from wia_compiler.dialects.vector_elements import ExtractStridedSliceOp, FromElementsOp
 
 OWN_POINTS = 16
@@ -57,6 +59,8 @@ class MatrixOperand:
     def read(self, start: int, step: int) -> tuple[SSAValue, ...]:
         """Registers of 16 points of its own axis: one vector of four, or one of two for each 8."""
         whole = self._four(start, step)
+        if isinstance(self.element, Float32Type):
+            whole = self._rounded(whole)
         if self.is_left:
             return (whole,)
         parts = (ExtractStridedSliceOp(whole, first, 2) for first in (0, 2))
@@ -151,6 +155,15 @@ class MatrixOperand:
                 for own, folded in places
             ]
         )
+
+    def _rounded(self, whole: SSAValue) -> SSAValue:
+        """f32 rounded to tf32; the unit itself would cut the bits that it does not take."""
+        builder = self.leaf.builder
+        elements = [
+            builder.add(vector.ExtractOp(whole, [register, 0], self.element)).result
+            for register in range(4)
+        ]
+        return self._vector([builder.add(RoundToTf32Op(each)).res for each in elements])
 
     def _vector(self, elements: Sequence[SSAValue]) -> SSAValue:
         builder = self.leaf.builder

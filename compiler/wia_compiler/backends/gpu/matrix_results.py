@@ -162,7 +162,7 @@ class _Results:
             place = self.layout.place(slot, thread)
             row = place[self.row_dimension] + origin[self.row_dimension] * -1
             column = place[self.column_dimension] + origin[self.column_dimension] * -1
-            placed.append((row.modulo(MMA_ROWS), column, value))
+            placed.append((self._kept_at(row.modulo(MMA_ROWS)), column, value))
         for row, column, run in _runs(placed):
             type = VectorType(run[0].type, [len(run)])
             whole = run[0] if len(run) == 1 else _vector(self.leaf, run, type)
@@ -171,6 +171,19 @@ class _Results:
                 builder.store(whole, rows.buffer, at)
             else:
                 _vector_store(self.leaf, whole, rows.buffer, at, len(run))
+
+    @property
+    def _are_paired(self) -> bool:
+        """Whether neighbouring lanes have every second row (``AccumulatorLayout``)."""
+        return self.layout.thread_digits[1].step == 2
+
+    def _kept_at(self, row: Index) -> Index:
+        """Where a row of a strip waits: rows that lanes write together are neighbours."""
+        return row.floor_divide(2) + row.modulo(2) * 8 if self._are_paired else row
+
+    def _row_at(self, place: Index) -> Index:
+        """The row that waits at a place."""
+        return place.modulo(8) * 2 + place.floor_divide(8) if self._are_paired else place
 
     def _own_row(self, row: Index) -> Index:
         """A row of a warp in the buffer of all of them."""
@@ -185,7 +198,7 @@ class _Results:
         for turn in range(MMA_ROWS * pieces // WARP_SIZE):
             piece = lane + turn * WARP_SIZE
             row, column = piece.floor_divide(pieces), piece.modulo(pieces) * width
-            point = self._global_point(strip, row, column)
+            point = self._global_point(strip, self._row_at(row), column)
 
             def copy(
                 row: Index = row, column: Index = column, point: tuple[Index, ...] = point
@@ -232,8 +245,8 @@ class _Results:
         lane = leaf.kernel.thread.modulo(WARP_SIZE)
         pieces = self.width // width
         row, column = lane.floor_divide(pieces), lane.modulo(pieces) * width
-        first = self._global_point(strip, row, column)
-        second = self._global_point(strip, row, column + 1)
+        first = self._global_point(strip, self._row_at(row), column)
+        second = self._global_point(strip, self._row_at(row), column + 1)
         places = [leaf.output_place(output, point) for point in (first, second)]
         if places[1] != (*places[0][:-1], places[0][-1] + 1):
             return False
@@ -265,10 +278,9 @@ class _Results:
         neighbours = 4 if paired_columns else 2
         kinds: dict[int, Rows] = {1: "rows", 2: "quads"}
         together = max(1, _LANES_OF_ROW * neighbours * size // CHUNK_BYTES)
-        every = self.layout.thread_digits[1].step
         return _Rows(
             buffer,
-            Swizzle(kinds.get(together, "halves"), self.width * size, size, every),
+            Swizzle(kinds.get(together, "halves"), self.width * size, size),
         )
 
     def _warp_barrier(self) -> None:

@@ -73,6 +73,9 @@ class MatrixTiles:
 
 def fault_of(tiles: MatrixTiles, unit: MatrixUnit, architecture: Architecture) -> str | None:
     """Why a block cannot have such tiles; ``None`` where it can."""
+    for size in (tiles.rows, tiles.columns, tiles.depth):
+        if size & (size - 1):
+            return f"tiles in shared memory are powers of two, {size} is none"
     sums = tiles.warp_rows * tiles.warp_columns // WARP_SIZE
     wanted = (
         (tiles.warp_rows % MMA_ROWS, f"a warp's rows are a multiple of {MMA_ROWS}"),
@@ -87,9 +90,6 @@ def fault_of(tiles: MatrixTiles, unit: MatrixUnit, architecture: Architecture) -
     for remainder, text in wanted:
         if remainder:
             return text
-    for size in (tiles.rows, tiles.columns, tiles.depth):
-        if size & (size - 1):
-            return f"tiles in shared memory are powers of two, {size} is none"
     if tiles.threads > MAX_THREADS_PER_BLOCK:
         return f"a block would have {tiles.threads} threads, it has {MAX_THREADS_PER_BLOCK}"
     if sums > MAX_SUMS:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import bf16, f16, f32, i8, i32
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from wia_compiler.backends.gpu.architecture import Architecture
 from wia_compiler.backends.gpu.builder import element_type
+from wia_compiler.backends.gpu.widened_products import factors_of, narrow
 from wia_compiler.dialects.nvgpu import MatrixShape, bits_of
 from wia_compiler.dialects.tile import ComputeOp
-from wia_compiler.passes.emit_leaf import fold_op
 from wia_compiler.passes.tile_rewrites import scope_of
 
 MMA_SHAPE = "wia.mma"
@@ -113,9 +113,9 @@ def product_types(leaf: ComputeOp) -> tuple[Attribute, Attribute]:
             "the text writes this sum out, and tensor cores add in an order of their own",
             "write A @ B, or leave use_tensor_cores out",
         )
-    sides = _multiplied(leaf)
+    sides = factors_of(leaf)
     left, right = leaf.body.block.args[:2]
-    if sides is None or {_narrow(each) for each in sides} != {left, right}:
+    if sides is None or {_signed_narrow(each) for each in sides} != {left, right}:
         raise NoMatrixUnit(
             "tensor cores multiply what they read, here it is computed with first",
             "leave use_tensor_cores out",
@@ -131,24 +131,9 @@ def product_types(leaf: ComputeOp) -> tuple[Attribute, Attribute]:
     return element, i32 if element == total == i8 else total
 
 
-def _multiplied(leaf: ComputeOp) -> tuple[SSAValue, SSAValue] | None:
-    """The factors of the product that the leaf adds up."""
-    total = fold_op(leaf, 0)
-    held = leaf.body.block.args[2]
-    if not isinstance(total, arith.AddfOp | arith.AddiOp):
-        return None
-    (product,) = [each.owner for each in total.operands if each is not held] or [None]
-    if not isinstance(product, arith.MulfOp | arith.MuliOp):
-        return None
-    return product.lhs, product.rhs
-
-
-def _narrow(value: SSAValue) -> SSAValue:
+def _signed_narrow(value: SSAValue) -> SSAValue:
     """What was made wider: exact for floats, signed for integers."""
-    owner = value.owner
-    if isinstance(owner, Operation) and isinstance(owner, arith.ExtFOp | arith.ExtSIOp):
-        return owner.operands[0]
-    return value
+    return value if isinstance(value.owner, arith.ExtUIOp) else narrow(value)
 
 
 def exact_units(architecture: Architecture) -> tuple[str, ...]:

@@ -28,6 +28,9 @@ from wia_compiler.backends.gpu.matrix_tiles import (
     fault_of,
 )
 from wia_compiler.backends.gpu.matrix_units import NoMatrixUnit
+from wia_compiler.backends.gpu.product_sides import sides_of
+from wia_compiler.backends.gpu.schedule_contraction import schedule_contraction
+from wia_compiler.backends.gpu.schedule_elementwise import schedule_elementwise
 from wia_compiler.backends.gpu.schedule_tensor_cores import (
     ROUNDED,
     TENSOR_CORES,
@@ -38,6 +41,7 @@ from wia_compiler.backends.gpu.schedule_tensor_cores import (
 )
 from wia_compiler.base.schedule import Directive
 from wia_compiler.passes.scheduling.apply import without_units
+from wia_compiler.passes.scheduling.hints import has_empty_array
 from wia_compiler.passes.scheduling.nest import ScheduledNest, number_of
 from wia_compiler.passes.tile_rewrites import IllegalRewrite
 
@@ -54,6 +58,8 @@ def tensor_cores_as_written(
 ) -> Choice:
     """Schedule a product as a user says; ``IllegalRewrite`` where tensor cores cannot do that."""
     (asked,) = [line for line in directives if line.name == TENSOR_CORES][:1]
+    if (left := _without_a_product(nest, architecture)) is not None:
+        return left
     try:
         product = product_of(nest.function, architecture, tf32=_asks_for_tf32(asked))
     except NoMatrixUnit as why:
@@ -79,6 +85,24 @@ def tensor_cores_as_written(
         )
     made = tile_for_tensor_cores(nest.function, product, tiles)
     return replace(made, reason=f"as the schedule says: {made.reason}")
+
+
+def _without_a_product(nest: ScheduledNest, architecture: Architecture) -> Choice | None:
+    """The target's own choice where an axis of a product has one point, or none for these arrays.
+
+    One schedule then serves arguments of every size. ``None`` for a nest with a product.
+    """
+    folding = [leaf for leaf in nest.leaves() if leaf.folds]
+    if len(folding) == 1 and sides_of(nest.function, folding[0]) is not None:
+        return None
+    if nest.unit_axes() and folding:
+        units = ", ".join(nest.unit_axes())
+        nest.warn(f"with one point of {units} there is no tile to share: the target chose")
+        return schedule_contraction(nest.function, architecture)
+    if not folding and has_empty_array(nest):
+        nest.warn("of nothing there is no tile to share: the target chose")
+        return schedule_elementwise(nest.function, architecture)
+    return None
 
 
 def _asks_for_tf32(line: Directive) -> bool:
@@ -165,7 +189,11 @@ def _read_line(nest: ScheduledNest, line: Directive, written: _Written) -> None:
             )
         sizes = places[line.name]
         if axis in sizes:
-            raise IllegalRewrite(f"{line.name} of axis {axis!r} stands twice", span=entry.span)
+            raise IllegalRewrite(
+                f"{line.name} of axis {axis!r} stands twice",
+                hint="a block has one tile, and by tile … @warp a warp",
+                span=entry.span,
+            )
         sizes[axis] = number_of(line, entry, "size" if line.name == "tile" else "number of stages")
 
 

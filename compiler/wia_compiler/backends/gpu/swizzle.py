@@ -36,14 +36,12 @@ class Swizzle:
             8-bit elements that are turned in registers)
     ======  =======================================================================================
 
-    ``item_bytes`` is the size of an element; neighbours are ``every`` rows apart. Chunks are a
-    power of two, or a multiple of 8.
+    ``item_bytes`` is the size of an element. Chunks are a power of two, or a multiple of 8.
     """
 
     kind: Rows
     row_bytes: int
     item_bytes: int
-    every: int = 1
 
     def __post_init__(self) -> None:
         chunks = self.chunks
@@ -64,7 +62,7 @@ class Swizzle:
             return row.floor_divide(4).modulo(4) * 2 + row.modulo(2)
         together = {"rows": 1, "quads": 2, "halves": 4}[self.kind]
         rows_of_line = max(1, LINE_BYTES // self.row_bytes)
-        line = row.floor_divide(self.every).floor_divide(rows_of_line)
+        line = row.floor_divide(rows_of_line)
         return line.modulo(max(chunks // together, 1)) * together
 
     def place(self, builder: Builder, row: Index, column: Index) -> Index:

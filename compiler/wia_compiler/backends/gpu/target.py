@@ -52,13 +52,18 @@ class GpuTarget:
 
     @property
     def facts(self) -> TargetFacts:
-        """Registers of a thread, and bandwidth over arithmetic of the architecture's product."""
+        """Registers of a thread, and bandwidth over arithmetic of the architecture's product.
+
+        Windows at an edge are tested element by element: a launch for each edge costs more.
+        """
         return TargetFacts(
             self.name,
             register_capacity=MAX_REGISTERS_PER_THREAD - REGISTER_RESERVE,
             bytes_per_flop=self.architecture.bytes_per_flop,
             launch_cost_bytes=self.architecture.launch_cost_bytes,
             parallel_rows=self.architecture.sm_count,
+            masks_edges=True,
+            widens_operands=True,
             shared_bytes=self.architecture.block_shared_kib * 1024,
             tile_products=exact_units(self.architecture),
             copies_alone=self.architecture.capability >= ASYNC_SINCE,

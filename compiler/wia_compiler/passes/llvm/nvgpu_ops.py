@@ -27,7 +27,7 @@ from wia_compiler.dialects.nvgpu import (
     LdMatrixOp,
     MmaSyncOp,
 )
-from wia_compiler.dialects.nvvm_warp import BarWarpSyncOp
+from wia_compiler.dialects.nvvm_warp import BarWarpSyncOp, RoundToTf32Op
 from wia_compiler.dialects.vector_elements import ExtractStridedSliceOp, FromElementsOp
 from wia_compiler.passes.llvm.memory import element_pointer, linear_index, memref_type
 from wia_compiler.passes.llvm.types import LLVMError, llvm_type, memory_type
@@ -168,6 +168,11 @@ def _warp_barrier(writer: Writer, op: BarWarpSyncOp) -> None:
     writer.line(writer.call("llvm.nvvm.bar.warp.sync", "void", [(_WORD, writer.values[op.mask])]))
 
 
+def _round_to_tf32(writer: Writer, op: RoundToTf32Op) -> None:
+    call = writer.call("llvm.nvvm.f2tf32.rna", _WORD, [("float", writer.values[op.value])])
+    writer.assign(op.res, f"bitcast {_WORD} {writer.temporary(call)} to float")
+
+
 def _from_elements(writer: Writer, op: FromElementsOp) -> None:
     names = [writer.values[each] for each in op.elements]
     element = llvm_type(op.elements[0].type, writer.options)
@@ -204,6 +209,7 @@ NVGPU: dict[str, Handler] = {
     "nvgpu.device_async_create_group": _create_group,
     "nvgpu.device_async_wait": _wait,
     "nvvm.bar.warp.sync": _warp_barrier,
+    "nvvm.convert.float.to.tf32": _round_to_tf32,
     "vector.from_elements": _from_elements,
     "vector.extract": _extract,
     "vector.extract_strided_slice": _extract_rows,

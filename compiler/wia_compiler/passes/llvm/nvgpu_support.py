@@ -28,6 +28,7 @@ SUPPORT = (
     Support(re.compile(r"llvm\.nvvm\.mma\.m16n8k8\.row\.col\.f(16|32)\."), 75, "mma of f16"),
     Support(re.compile(r"llvm\.nvvm\.mma\.m16n8k16\.row\.col\.f(16|32)\."), 80, "m16n8k16 of f16"),
     Support(re.compile(r"llvm\.nvvm\.mma\.m16n8k(8|16)\.row\.col\.bf16"), 80, "mma of bf16"),
+    Support(re.compile(r"llvm\.nvvm\.f2tf32"), 80, "rounding to tf32"),
     Support(re.compile(r"llvm\.nvvm\.mma\.m16n8k(4|8)\.row\.col\.tf32"), 80, "mma of tf32"),
     Support(re.compile(r"llvm\.nvvm\.mma\.m8n8k16\.row\.col\.[su]8"), 75, "m8n8k16 of s8"),
     Support(re.compile(r"llvm\.nvvm\.mma\.m16n8k(16|32)\.row\.col\.[su]8"), 80, "m16n8k32 of s8"),

@@ -49,6 +49,7 @@ _NVPTX = (
     r"llvm\.nvvm\.read\.ptx\.sreg\.(laneid|warpid)",
     r"llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all",
     r"llvm\.nvvm\.bar\.warp\.sync",
+    r"llvm\.nvvm\.f2tf32\.rna",
     r"llvm\.nvvm\.shfl\.sync\.(bfly|down|up|idx)\.(i32|f32)",
     r"llvm\.nvvm\.(ex2|lg2|rsqrt)\.approx(\.ftz)?\.f",
     r"llvm\.nvvm\.cp\.async\.(c[ag]\.shared\.global\.\d+(\.s)?|commit\.group|wait\.group|wait\.all)",
