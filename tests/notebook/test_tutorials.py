@@ -28,6 +28,15 @@ SAID = {
         "the vector registers hold",
         "the results are those of the kernel as written",
     ),
+    "04_a_gpu_anywhere": (
+        "0  shared_memory_bank_conflicts",
+        "µs by the model, waits for",
+        "no tensor cores: products of f32 run without tensor cores",
+        "use_tensor_cores;",
+        "1 launch, 0 bank conflicts",
+        "race in shared memory",
+        "index 256 of axis 0 lies outside 'A'",
+    ),
 }
 """What each tutorial prints, beside its picture and its explorers."""
 
