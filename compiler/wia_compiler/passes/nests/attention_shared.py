@@ -53,6 +53,9 @@ class SharedBlock:
         names = ("largest", "larger", "shrink", "total")
         across = tiles.width + tiles.padding
         self.query = writer.buffer("query_tile", [rows, across], tile, SHARED)
+        self.held = None
+        if tiles.holds_queries:
+            self.held = writer.buffer("query", [rows, tiles.width], tile)
         self.key = writer.buffer("key_tile", [tiles.keys, across], tile, SHARED)
         self.value = writer.buffer("value_tile", [tiles.keys, tiles.values], tile, SHARED)
         self.largest, self.larger, self.shrink, self.total = (
@@ -71,6 +74,10 @@ class SharedBlock:
         """Fetch the queries, walk the keys, write the result's rows."""
         heads, writer, tiles, wide = self.heads, self.writer, self.tiles, self.heads.wide
         self._fetch("query", self.query, self.first)
+        if self.held is not None:
+            axes = {"i": tiles.queries, "e": tiles.width}
+            read, held = Tile(self.query, ("i", "e")), Tile(self.held, ("i", "e"))
+            writer.leaf("map", axes, [read], held, _same)
         if tiles.stages > 1:
             self._fetch("key", self.key, "0")
         writer.fill(self.largest.memory, -math.inf, wide)
@@ -150,7 +157,7 @@ class SharedBlock:
         writer.leaf(
             "contract",
             {**block, "e": tiles.width},
-            [Tile(self.query, ("i", "e")), Tile(self.key, ("j", "e"))],
+            [Tile(self.held or self.query, ("i", "e")), Tile(self.key, ("j", "e"))],
             scores,
             self._multiply_add,
             reduce=("e",),

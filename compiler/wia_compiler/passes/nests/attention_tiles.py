@@ -15,6 +15,7 @@ STEP: Final = 16
 """Rows and columns of tiles are multiples of it: those of the fragments of ``mma.m16n8k16``."""
 LARGEST_WIDTH: Final = 256
 """A row of sums that a warp keeps in registers: 16 of them take 128 a thread."""
+NARROW: Final = 64
 WIDE: Final = 128
 WIDEST: Final = 192
 """Sums of longer rows leave a thread no registers for keys on their way, or for many scores."""
@@ -41,6 +42,14 @@ class BlockTiles:
     dtype: DType
     has_products: bool
     stages: int = 2
+
+    @property
+    def holds_queries(self) -> bool:
+        """Whether registers have room for queries beside sums, so that each turn reads keys alone.
+
+        Narrower heads have two tiles of rows a warp there, wider ones longer rows of sums.
+        """
+        return self.has_products and NARROW < self.width <= WIDE and self.values <= WIDE
 
     @property
     def padding(self) -> int:
