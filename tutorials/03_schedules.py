@@ -239,6 +239,6 @@ print([decision.reason for stage in checked.stages for decision in stage.decisio
 # ## What is still wrong
 #
 # - **You choose the numbers.** Nothing here searches for them; try a loop over `tile`s as above.
-# - **A GPU deals its threads out by itself.** It follows fewer of these lines, and refuses the others
-#   with the reason ([the next tutorial](04_a_gpu_anywhere.ipynb)).
+# - **A GPU deals its threads out by itself.** It follows fewer of these lines, and refuses the
+#   others with the reason ([the next tutorial](04_a_gpu_anywhere.ipynb)).
 # - **A bare name is the innermost loop.** Where that is not the one you mean, write `k.0`.

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # A GPU on the train
 #
-# **The wish.** A kernel for a GPU is a guess until it has run on one, and the GPU is elsewhere. Here
-# the PTX that a kernel becomes runs on a simulator, thread by thread, and counts what Nsight Compute
-# would count. What it cannot know is time; a model estimates it and says that it does. Where this
-# machine has a GPU, the same cells run there.
+# **The wish.** A kernel for a GPU is a guess until it has run on one, and the GPU is elsewhere.
+# Here the PTX that a kernel becomes runs on a simulator, thread by thread, and counts what Nsight
+# Compute would count. What it cannot know is time; a model estimates it and says that it does.
+# Where this machine has a GPU, the same cells run there.
 
 # %%
 # %load_ext wia_notebook
@@ -20,9 +20,9 @@ bias = random.standard_normal(256).astype(np.float32)
 # %% [markdown]
 # ## The same cell, another target
 #
-# Press **Run** in the explorer and open **Assembly**: the bars beside the lines of the PTX are what
-# ran, those beside the SASS what ptxas' code is predicted to run, those in your cell where it all
-# came from. A click on a line marks what it became.
+# Press **Run** in the explorer and open **Assembly**: the bars beside the lines of the PTX are
+# what ran, those beside the SASS what ptxas' code is predicted to run, those in your cell where
+# it all came from. A click on a line marks what it became.
 
 # %%
 # %%wia --target gpu:sm_80 --run dense(A, B, bias)
@@ -39,9 +39,9 @@ print(f"off by {np.abs(C - expected).max():.1e} at most, on {dense.target.name}"
 # %% [markdown]
 # ## What was counted
 #
-# A profile has the counters under Nsight's names; those that count the PTX and not the hardware's own
-# code begin with `ptx_`. Of memory, the interesting ones are sectors beyond what was asked for, and
-# wavefronts of shared memory that wait for a bank.
+# A profile has the counters under Nsight's names; those that count the PTX and not the hardware's
+# own code begin with `ptx_`. Of memory, the interesting ones are sectors beyond what was asked
+# for, and wavefronts of shared memory that wait for a bank.
 
 # %%
 build = dense.build(A, B, bias)
@@ -57,9 +57,9 @@ for name in (
 print(profile.estimate)
 
 # %% [markdown]
-# The estimate is there to rank. So rank: each line below is a schedule, as in the
-# [tutorial before](03_schedules.ipynb), and the picture shows which part of the machine each of them
-# waits for.
+# The estimate is there to rank. So rank: each line below is a schedule, as in the [tutorial
+# before](03_schedules.ipynb), and the picture shows which part of the machine each of them waits
+# for.
 
 # %%
 ladder = {
@@ -91,13 +91,13 @@ for row, (name, time) in enumerate(times.items()):
 picture
 
 # %% [markdown]
-# Points that a thread computes together share what it reads. But 16 blocks of 64 × 64 leave most of
-# the 108 SMs of an A100 without any: for a product as small as this one, smaller blocks win.
+# Points that a thread computes together share what it reads. But 16 blocks of 64 × 64 leave most
+# of the 108 SMs of an A100 without any: for a product as small as this one, smaller blocks win.
 #
 # ## Advice that can be applied
 #
-# Advice is a sentence with numbers, and where a line of a schedule does what it says, that line. In
-# the explorer it is a button.
+# Advice is a sentence with numbers, and where a line of a schedule does what it says, that line.
+# In the explorer it is a button.
 
 # %%
 slow = build.to(schedule=ladder["a point a thread"]).profile(A, B, bias, device="A100")
@@ -110,9 +110,9 @@ for advice in slow.advice:
 # %% [markdown]
 # ## Tensor cores
 #
-# Products of 16-bit floats and of 8-bit integers take them by themselves, in `mma.sync` from `sm_75`
-# on and in `wgmma`, fed by tensor maps, on `sm_90a`. Products of `f32` do not, for tensor cores round
-# their operands to 10 bits: that is asked for.
+# Products of 16-bit floats and of 8-bit integers take them by themselves, in `mma.sync` from
+# `sm_75` on and in `wgmma`, fed by tensor maps, on `sm_90a`. Products of `f32` do not, for tensor
+# cores round their operands to 10 bits: that is asked for.
 
 # %%
 halves = [each.astype(np.float16) for each in (A, B, bias)]
@@ -132,7 +132,8 @@ print(f"tf32: off by {np.abs(rounded(A, B, bias) - expected).max():.1e} at most"
 # %% [markdown]
 # ## Attention in one launch
 #
-# The scores of a block of queries stay in the registers of its warps; no matrix of them is written.
+# The scores of a block of queries stay in the registers of its warps; no matrix of them is
+# written.
 
 # %%
 attend = wia.compile("""
@@ -183,8 +184,8 @@ launch = wia.ptx.run(text, "turned", grid=1, block=64, args=[x], debug=True)
 print(launch.findings[0])
 
 # %% [markdown]
-# The simulator's order happens to give the right answer, a GPU's need not. An index that comes with
-# the data is looked after without being asked for:
+# The simulator's order happens to give the right answer, a GPU's need not. An index that comes
+# with the data is looked after without being asked for:
 
 # %%
 pick = wia.compile("""
@@ -200,8 +201,9 @@ except wia.OutOfRangeError as error:
 # %% [markdown]
 # ## What is still wrong
 #
-# - **The model is a model.** It says ±50 % and was compared with few GPUs: trust its order, not its
-#   microseconds.
-# - **The simulator has no caches.** Sectors are those that L1 is asked for; what it holds is guessed.
-# - **Large problems take long.** Some 5 thousand million thread instructions a second are fast for a
-#   simulator; a product of 8192³ is not for it. The counts of 512³ tell the same story.
+# - **The model is a model.** It says ±50 % and was compared with no GPU yet: trust its order, not
+#   its microseconds.
+# - **The simulator has no caches.** Sectors are those that L1 is asked for; what it holds is
+#   guessed.
+# - **Large problems take long.** Some 5 thousand million thread instructions a second are fast
+#   for a simulator; a product of 8192³ is not for it. The counts of 512³ tell the same story.
