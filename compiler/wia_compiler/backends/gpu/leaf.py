@@ -97,6 +97,33 @@ class Leaf:
         key: Key = ("load", id(self.op), number, place)
         return self.builder.once(key, lambda: self._read(number, buffer, place))
 
+    def read_inside(self, number: int, axes: Sequence[Index], inside: SSAValue | None) -> SSAValue:
+        """The element at a point that takes part where ``inside`` holds; anything elsewhere.
+
+        Of an index that a bound keeps inside of its array, 0 is read where it does not.
+        """
+        source, place = self.inputs[number], self.place(number, axes)
+        asked = {index for index, _ in self.bounds(axes)}
+        is_safe = self.op.is_padded[number] or isinstance(source.owner, PositionsOp)
+        if inside is None or is_safe or self.is_register(self.op.inputs[number]):
+            return self.read(number, axes)
+        key: Key = ("load inside", id(self.op), number, place, inside)
+        return self.builder.once(key, lambda: self._load_inside(source, place, asked, inside))
+
+    def _load_inside(
+        self, source: SSAValue, place: Sequence[Index], asked: set[Index], inside: SSAValue
+    ) -> SSAValue:
+        builder = self.builder
+        origin = builder.number(0, IndexType())
+        safe: list[SSAValue] = []
+        for each, size in zip(place, shape_of(source), strict=True):
+            low, high = each.range
+            index = builder.index(each)
+            if each in asked or low < 0 or high >= size:
+                index = builder.add(arith.SelectOp(inside, index, origin)).result
+            safe.append(index)
+        return builder.add(memref.LoadOp.get(source, safe)).res
+
     def _read(self, number: int, buffer: SSAValue, place: tuple[Index, ...]) -> SSAValue:
         if isinstance(buffer.owner, PositionsOp):
             return self.builder.add(arith.IndexCastOp(self.builder.index(place[0]), i64)).result

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, product
 from math import prod
 
+from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from wia_compiler.backends.gpu.index import Index, of_value
@@ -102,6 +103,10 @@ def _points(
         _straight_code(leaf, points, stores_if)
         return
 
+    if leaf.op.folds and all(leaf.is_register(output) for output in leaf.op.outputs):
+        _fold_masked(leaf, points)
+        return
+
     def inside() -> Sequence[SSAValue]:
         _straight_code(leaf, points, stores_if)
         return ()
@@ -186,6 +191,25 @@ def _fold_points(
             held.update(zip(keys, values, strict=True))
     for (number, place), value in held.items():
         _store(leaf, number, place, value, stores_if)
+
+
+def _fold_masked(leaf: Leaf, points: Sequence[tuple[Index, ...]]) -> None:
+    """Fold into registers without a branch: a point outside leaves what they held.
+
+    Threads at an edge stay together with those inside; several points may share what they read.
+    """
+    builder = leaf.builder
+    outputs = range(len(leaf.outputs))
+    for point in points:
+        inside = leaf.condition(point)
+        arguments = [leaf.read_inside(number, point, inside) for number in range(len(leaf.inputs))]
+        places = [leaf.output_place(number, point) for number in outputs]
+        held = [builder.load(leaf.outputs[number], places[number]) for number in outputs]
+        for number, value in enumerate(leaf.compute([*arguments, *held])):
+            kept = value
+            if inside is not None:
+                kept = builder.add(arith.SelectOp(inside, value, held[number])).result
+            builder.store(kept, leaf.outputs[number], places[number])
 
 
 def _read_ahead(leaf: Leaf, points: Sequence[tuple[Index, ...]]) -> None:

@@ -31,6 +31,7 @@ from wia_compiler.backends.gpu.schedule_scan import grid_scan, the_scan
 from wia_compiler.backends.gpu.schedule_tensor_cores import tensor_core_choice
 from wia_compiler.backends.gpu.schedule_user import REFUSED, schedule_as_written
 from wia_compiler.backends.gpu.schedule_user_rows import parts_as_written
+from wia_compiler.backends.gpu.schedule_windows import schedule_windows
 from wia_compiler.backends.gpu.widened_products import contract_widened_products
 from wia_compiler.base.errors import Diagnostic, TargetError
 from wia_compiler.base.record import Decision, Level
@@ -156,7 +157,7 @@ def choose(nest: FuncOp, architecture: Architecture) -> Choice:
     if kinds & {"contract", "window"}:
         return _contraction(nest, architecture)
     if "reduce" in kinds:
-        return schedule_rows(nest, architecture)
+        return schedule_windows(nest) or schedule_rows(nest, architecture)
     return schedule_elementwise(nest, architecture)
 
 
