@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from wia_compiler.simulators.ptx.check_texts import Texts
 from wia_compiler.simulators.ptx.findings import Findings
+from wia_compiler.simulators.ptx.graph import WMMA
 from wia_compiler.simulators.ptx.memory import DEVICE_BASE, DeviceMemory
 from wia_compiler.simulators.ptx.operands import Scope
 from wia_compiler.simulators.ptx.order import Order
@@ -35,7 +36,7 @@ from wia_compiler.simulators.ptx.threads import WARP, Mask, Size, Threads
 
 _STRONG_WORDS = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 _READERS = frozenset({"ld", "ldu"})
-_WRITERS = frozenset({"st", "stmatrix"})
+_WRITERS = frozenset({"st", "stmatrix", "wmma.store"})
 _ATOMICS = frozenset({"atom", "red"})
 
 
@@ -46,10 +47,10 @@ def piece_bytes_of(instructions: Sequence[Instruction]) -> int:
         if each.opcode == "cp":
             sizes = [o.value for o in each.operands if isinstance(o, Immediate)]
             smallest = min([smallest, *(int(size) for size in sizes if size in (4, 8))])
-        elif each.opcode in {*_READERS, "st", *_ATOMICS}:
+        elif each.opcode in {*_READERS, "st", *_ATOMICS, *WMMA}:
             bits = [int(w[1:]) for w in each.modifiers if w[0] in "bsuf" and w[1:].isdigit()]
             halves = 2 if any(w.startswith(("f16", "bf16")) for w in each.modifiers) else 16
-            smallest = min([smallest, halves, *(bit // 8 for bit in bits)])
+            smallest = min([smallest, halves, *(max(1, bit // 8) for bit in bits)])
     return smallest
 
 

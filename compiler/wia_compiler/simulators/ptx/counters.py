@@ -145,6 +145,8 @@ _OPERATIONS = {
     "red": "red",
     "ldmatrix": "ldsm",
     "stmatrix": "stsm",
+    "wmma.load": "ld",
+    "wmma.store": "st",
     "cp": "ldgsts",
 }
 """What Nsight Compute calls the accesses of an opcode."""

@@ -33,17 +33,21 @@ from wia_compiler.simulators.ptx.decode_warp import (
     decode_vote,
 )
 from wia_compiler.simulators.ptx.decode_warpgroup import decode_warpgroup, warpgroup_product
+from wia_compiler.simulators.ptx.decode_wmma import decode_fragment_load, decode_fragment_store
 from wia_compiler.simulators.ptx.graph import BARRIERS, ENDINGS, gathers
 from wia_compiler.simulators.ptx.machine import Machine, Step
 from wia_compiler.simulators.ptx.operands import Scope, items_of, reader, writer, writers
 from wia_compiler.simulators.ptx.syntax import Instruction
 from wia_compiler.simulators.ptx.threads import Array
 from wia_compiler.simulators.ptx.types import TYPES
+from wia_compiler.simulators.ptx.values.carry import carry_row
 from wia_compiler.simulators.ptx.values.compare import COMPARISONS, PREDICATES
 from wia_compiler.simulators.ptx.values.convert import CONVERSIONS
+from wia_compiler.simulators.ptx.values.eighths import FORMATS, eighths_row
 from wia_compiler.simulators.ptx.values.floats import FLOATS, MIXED
 from wia_compiler.simulators.ptx.values.form import Form, Pipe, Row, UnknownForm
 from wia_compiler.simulators.ptx.values.integers import INTEGERS
+from wia_compiler.simulators.ptx.values.lanewise_integers import OTHERS, PACK
 
 IDLE = (
     "membar", "fence", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "pmevent",
@@ -61,6 +65,8 @@ _MEMORY: Mapping[str, Callable[[Form, int, Scope], Step]] = {
     "cp": decode_async,
     "ldmatrix": decode_matrix_load,
     "stmatrix": decode_matrix_store,
+    "wmma.load": decode_fragment_load,
+    "wmma.store": decode_fragment_store,
 }
 _WARP: Mapping[str, Callable[[Form, Scope], Step]] = {
     "shfl": decode_shuffle,
@@ -122,7 +128,7 @@ def _decoded(form: Form, number: int, scope: Scope) -> Decoded:
         return Decoded(instruction, _MEMORY[opcode](form, number, scope), "memory")
     if opcode in _WARP:
         return Decoded(instruction, _WARP[opcode](form, scope), "move")
-    if opcode == "mma":
+    if opcode in ("mma", "wmma.mma"):
         step, work = decode_multiply(form, scope), matrix_flops(form)
         return Decoded(instruction, step, "tensor", work, "tensor")
     if opcode == "wgmma":
@@ -163,7 +169,14 @@ def _decode_warp_barrier(form: Form, scope: Scope) -> Step:
 def row_of(form: Form) -> Row:
     """The row of the semantics tables for an instruction."""
     opcode, types = form.instruction.opcode, form.types
-    for table in (COMPARISONS, CONVERSIONS):
+    if opcode == "cvt" and not FORMATS.keys().isdisjoint(form.flags):
+        return eighths_row(form)
+    if opcode == "cvt" and "pack" in form.flags:
+        return PACK
+    carried = carry_row(form)
+    if carried is not None:
+        return carried
+    for table in (COMPARISONS, CONVERSIONS, OTHERS):
         if opcode in table:
             return table[opcode]
     if not types:

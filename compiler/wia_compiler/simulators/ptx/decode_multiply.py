@@ -54,6 +54,12 @@ class Product:
     added_type: PtxType
     sizes: tuple[int, int, int]
 
+    def operands(self, form: Form) -> list[tuple[Any, ...]]:
+        """The registers of result, factors and sum; ``wmma`` names some twice."""
+        result, *rest = (items_of(each) for each in form.instruction.operands)
+        counts = (self.left.registers, self.right.registers, len(rest[2]))
+        return [result, *(items[:count] for items, count in zip(rest, counts, strict=True))]
+
     @property
     def holder(self) -> PtxType:
         """The type of a register of the factors."""
@@ -64,9 +70,16 @@ def product_of(form: Form) -> Product:
     """What an ``mma`` multiplies; ``UnknownForm`` for what there is not, or is not simulated."""
     name = form.instruction.name
     words = [w for w in form.instruction.modifiers if w in BITS or w in SUMS]
+    wide = form.instruction.opcode == "wmma.mma"
+    if wide and len(words) == 2:
+        words = [words[0], "f16", "f16", words[1]]
     if not {"sp", "sp::ordered_metadata"}.isdisjoint(form.flags):
         raise UnknownForm(f"{name}: products of sparse matrices")
-    if len(words) != 4 or "row" not in form.flags or BITS.get(words[1]) != BITS.get(words[2]):
+    if (
+        len(words) != 4
+        or not (wide or "row" in form.flags)
+        or BITS.get(words[1]) != BITS.get(words[2])
+    ):
         raise UnknownForm(name)
     if "b1" in words and "and" not in form.flags and "xor" not in form.flags:
         raise UnknownForm(name)
@@ -76,7 +89,7 @@ def product_of(form: Form) -> Product:
     if (m, n, k, left) == (8, 8, 4, "f16"):
         raise UnknownForm(f"{name}: the layout of Volta")
     packed = max(1, 32 // bits)
-    if m % 8 or n != 8 or k % (4 * packed):
+    if m % 8 or n % 8 or (n != 8 and not wide) or k % (4 * packed):
         raise UnknownForm(name)
     return Product(
         left_fragment(m, k, packed),
@@ -98,7 +111,7 @@ def sum_type(name: str) -> PtxType:
 def decode_multiply(form: Form, scope: Scope) -> Step:
     """``mma.sync.aligned``: exact products, summed in f64 (integers: exactly), rounded once."""
     product = product_of(form)
-    operands = [items_of(each) for each in form.instruction.operands]
+    operands = product.operands(form)
     puts = [writer(each, product.sum_type, scope) for each in operands[0]]
     a, b = ([reader(each, product.holder, scope) for each in items] for items in operands[1:3])
     c = [reader(each, product.added_type, scope) for each in operands[3]]

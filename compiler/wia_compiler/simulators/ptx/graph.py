@@ -18,7 +18,8 @@ from wia_compiler.simulators.ptx.syntax import Entry, Instruction, Symbol
 
 ENDINGS = ("bra", "brx", "ret", "exit", "trap")
 BARRIERS = ("bar", "barrier")
-WHOLE_WARP = ("mma", "ldmatrix", "stmatrix", "wgmma")
+WMMA = ("wmma.load", "wmma.mma", "wmma.store")
+WHOLE_WARP = ("mma", "ldmatrix", "stmatrix", "wgmma", *WMMA)
 GATHERINGS = ("shfl", "vote", "match", "redux", "elect", *WHOLE_WARP)
 
 

@@ -171,7 +171,7 @@ class Machine:
             )
         # The checks need a thread for each chunk: the lanes of the warp in turn.
         first = np.repeat(warps * WARP, addresses.shape[1])
-        lanes = first + np.tile(np.arange(addresses.shape[1]) % WARP, len(warps))
+        lanes = first + np.arange(len(first)) % WARP
         if self.checks is not None:
             self.checks.access(instruction, number, "shared", lanes, addresses.reshape(-1), size)
         starts = self.threads.block_of[warps * WARP] * self.shared.shape[-1]

@@ -21,7 +21,9 @@ from wia_compiler.simulators.ptx.syntax import (
     Variable,
 )
 from wia_compiler.simulators.ptx.types import TYPES, PtxType
+from wia_compiler.simulators.ptx.values.carry import CARRY, TAKES
 
+_CACHE_HINT = "L2::cache_hint"
 Named = TypeVar("Named", bound=Register | Symbol)
 
 
@@ -125,6 +127,8 @@ def _statement(cursor: Cursor, body: Body) -> None:
         _label(cursor, body)
     else:
         instruction = _instruction(cursor, body.location)
+        if instruction.opcode in TAKES or "cc" in instruction.modifiers:
+            body.registers.setdefault(CARRY, TYPES["pred"])
         if any(body.hidden):
             instruction = _in_scope(instruction, body)
         body.instructions.append(instruction)
@@ -203,6 +207,8 @@ def _instruction(cursor: Cursor, location: tuple[int, int, int] | None) -> Instr
         predicate = Register(cursor.expect_kind("word", "a predicate").text, negated)
     word = cursor.expect_kind("word", "an instruction")
     opcode, *modifiers = word.text.split(".")
+    if opcode == "wmma" and modifiers:
+        opcode = f"{opcode}.{modifiers.pop(0)}"
     operands: list[Operand] = []
     last = word
     if cursor.token.text != ";":
@@ -211,7 +217,29 @@ def _instruction(cursor: Cursor, location: tuple[int, int, int] | None) -> Instr
             operands.append(_operand(cursor))
     last = cursor.expect(";")
     span = Span(first.line, first.column, last.line, last.column + 1)
-    return Instruction(opcode, tuple(modifiers), tuple(operands), predicate, span, location)
+    made = Instruction(opcode, tuple(modifiers), tuple(operands), predicate, span, location)
+    return _with_carry(_without_hint(made))
+
+
+def _without_hint(instruction: Instruction) -> Instruction:
+    """A load or store without its cache policy, which changes nothing that is simulated."""
+    words = instruction.modifiers
+    if instruction.opcode in ("ld", "st", "atom", "red") and _CACHE_HINT in words:
+        kept = tuple(word for word in words if word != _CACHE_HINT)
+        return replace(instruction, modifiers=kept, operands=instruction.operands[:-1])
+    return instruction
+
+
+def _with_carry(instruction: Instruction) -> Instruction:
+    """An addition whose carry is an operand: a second result, or a last source."""
+    leaves, takes = "cc" in instruction.modifiers, instruction.opcode in TAKES
+    if not leaves and not takes:
+        return instruction
+    target, *sources = instruction.operands
+    carry = Register(CARRY)
+    if leaves and isinstance(target, Register):
+        target = Pair(target, carry)
+    return replace(instruction, operands=(target, *sources, *((carry,) if takes else ())))
 
 
 def _operand(cursor: Cursor) -> Operand:

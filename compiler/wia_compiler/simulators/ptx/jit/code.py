@@ -110,7 +110,7 @@ class Function:
 
     def fresh(self, word: str) -> str:
         """A label that no other block has."""
-        return f"{word}{next(self._numbers)}"
+        return f"{word}_{next(self._numbers)}"
 
     def declare(self, name: str, text: str) -> str:
         """Note what a function outside looks like; gives its name."""

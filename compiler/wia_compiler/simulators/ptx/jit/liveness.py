@@ -10,7 +10,7 @@ from wia_compiler.simulators.ptx.operands import Scope
 from wia_compiler.simulators.ptx.syntax import Address, Group, Instruction, Operand, Pair, Register
 
 _NO_RESULT = frozenset(
-    {"st", "red", "bra", "brx", "ret", "exit", "bar", "barrier", "cp", "stmatrix"}
+    {"st", "red", "bra", "brx", "ret", "exit", "bar", "barrier", "cp", "stmatrix", "wmma.store"}
 )
 
 

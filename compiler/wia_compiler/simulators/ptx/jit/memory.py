@@ -34,6 +34,7 @@ from wia_compiler.simulators.ptx.operands import items_of
 from wia_compiler.simulators.ptx.syntax import Address, Group, Immediate, Symbol
 from wia_compiler.simulators.ptx.types import TYPES
 from wia_compiler.simulators.ptx.values.form import Form, UnknownForm
+from wia_compiler.simulators.ptx.wmma import movement_of
 
 U32, U64 = np.dtype(np.uint32), np.dtype(np.uint64)
 Slots = Mapping[str, int]
@@ -78,6 +79,8 @@ def accesses_of(form: Form) -> tuple[tuple[str, int], ...]:
         return (("shared", MATRIX_ROW_BYTES),)
     if form.instruction.opcode == "cp" and "bulk" in form.flags:
         return ()
+    if form.instruction.opcode in ("wmma.load", "wmma.store"):
+        return ((memory_space(space_of(form)), movement_of(form).access_bytes),)
     if form.instruction.opcode == "cp":
         size = form.instruction.operands[2] if len(form.instruction.operands) > 2 else None
         bytes_ = int(size.value) if isinstance(size, Immediate) else 0

@@ -15,7 +15,6 @@ from wia_compiler.simulators.ptx.jit.conversions import converted, reinterpreted
 from wia_compiler.simulators.ptx.jit.elements import numbers_of, rounded
 from wia_compiler.simulators.ptx.jit.lanes import Lanes
 from wia_compiler.simulators.ptx.jit.values import joined, part_of
-from wia_compiler.simulators.ptx.operands import items_of
 from wia_compiler.simulators.ptx.threads import Array
 from wia_compiler.simulators.ptx.types import TYPES, PtxType
 from wia_compiler.simulators.ptx.values.form import Form
@@ -29,7 +28,7 @@ def write_multiply(lanes: Lanes, form: Form) -> None:
     function = lanes.function
     if lanes.active() is not None:
         bail_if(function, "true")
-    targets, a, b, c = (items_of(each) for each in form.instruction.operands)
+    targets, a, b, c = product.operands(form)
     name = form.instruction.name.replace(".", "_")
     if name not in function.outlined:
         function.outlined[name] = _multiply_text(function.other(), name, form, product)

@@ -73,6 +73,7 @@ from wia_compiler.simulators.ptx.jit.warp import (
     write_vote,
 )
 from wia_compiler.simulators.ptx.jit.warpgroup import write_warpgroup
+from wia_compiler.simulators.ptx.jit.wmma import write_fragment_load, write_fragment_store
 from wia_compiler.simulators.ptx.operands import Scope
 from wia_compiler.simulators.ptx.schedule import members_of
 from wia_compiler.simulators.ptx.syntax import Instruction
@@ -92,6 +93,7 @@ _WARP_WRITERS: dict[str, Callable[[Lanes, Form], None]] = {
     "mov": write_move,
     "cvta": write_address,
     "mma": write_multiply,
+    "wmma.mma": write_multiply,
 }
 _MEMORY_WRITERS: dict[str, Callable[[Lanes, Form, Slots], None]] = {
     "ld": write_load,
@@ -101,6 +103,8 @@ _MEMORY_WRITERS: dict[str, Callable[[Lanes, Form, Slots], None]] = {
     "red": write_atomic,
     "ldmatrix": write_matrix_load,
     "stmatrix": write_matrix_store,
+    "wmma.load": write_fragment_load,
+    "wmma.store": write_fragment_store,
     "cp": write_copy,
 }
 
