@@ -112,11 +112,30 @@ def test_each_fold_of_few_long_rows_is_two_launches(expression, shape, launches)
     assert len(decisions) == launches
 
 
-@pytest.mark.parametrize("length,kept", [(512, 1), (60_000, 1), (70_000, 0)])
-def test_rows_that_fit_are_read_once(length, kept):
-    """64 elements a thread at most: 65,536 for the largest block."""
+@pytest.mark.parametrize(
+    "length,registers,shared", [(512, 1, 0), (45_056, 1, 0), (45_057, 0, 1), (60_000, 0, 0)]
+)
+def test_rows_that_fit_are_read_once(length, registers, shared):
+    """44 elements a thread at most, 45,056 for the largest block; shared memory holds 57,600."""
     _, (decision,) = schedule("softmax(A, axis=1)", zeros(600, length))
-    assert decision.numbers["rows kept in registers"] == kept
+    assert decision.numbers["rows kept in registers"] == registers
+    assert decision.numbers.get("rows kept in shared memory", 0) == shared
+
+
+@pytest.mark.parametrize(
+    "shape,dtype,neighbours",
+    [
+        ((4096, 512), np.float32, 4),
+        ((4096, 1024), np.float16, 8),
+        ((4096, 1022), np.float32, 2),
+        ((4096, 1021), np.float32, 1),  # rows begin anywhere
+        ((4096, 64), np.float32, 2),  # all lanes have some
+        ((4096, 1024), np.float64, 2),
+    ],
+)
+def test_neighbours_of_a_row_that_a_thread_takes(shape, dtype, neighbours):
+    _, (decision,) = schedule("softmax(A, axis=1)", zeros(*shape, dtype=dtype))
+    assert decision.numbers["neighbours"] == neighbours
 
 
 @pytest.mark.parametrize(

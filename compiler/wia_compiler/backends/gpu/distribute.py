@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
@@ -14,6 +15,9 @@ from wia_compiler.backends.gpu.layouts_threads import thread_grid_layout
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.affine import linear_form
 from wia_compiler.passes.tile_rewrites import scope_of
+
+WIDTH = "wia.width"
+"""Attribute of a leaf that a warp or block shares: ``width_of`` it."""
 
 
 class LayoutError(Exception):
@@ -32,7 +36,7 @@ def distributed_buffers(
     """
     spelled = _spelled_layouts(leaves)
     cyclic = _cyclic_buffers(leaves, group_of, spelled)
-    dealt = {value: Cyclic(shape_of(value), group) for value, group in cyclic.items()}
+    dealt = {value: Cyclic(shape_of(value), *dealing) for value, dealing in cyclic.items()}
     return {**spelled, **dealt}
 
 
@@ -51,21 +55,22 @@ def _cyclic_buffers(
     leaves: Sequence[ComputeOp],
     group_of: Mapping[ComputeOp, int],
     spelled: Mapping[SSAValue, Layout],
-) -> dict[SSAValue, int]:
-    found: dict[SSAValue, int] = {}
+) -> dict[SSAValue, tuple[int, int]]:
+    """Threads and width of each."""
+    found: dict[SSAValue, tuple[int, int]] = {}
     for leaf in leaves:
-        group = group_of[leaf]
+        group = (group_of[leaf], width_of(leaf))
         for value, each in _operands(leaf):
             if scope_of(value) != "register" or prod(shape_of(value)) == 1 or value in spelled:
                 continue
-            walked = group > 1 and _is_walked(leaf, each)
+            walked = group[0] > 1 and _is_walked(leaf, each)
             if walked and found.setdefault(value, group) != group:
                 raise LayoutError("a register buffer is shared by two different groups")
     for leaf in leaves:
         for value, each in _operands(leaf):
             if value in found and not _is_point_order(leaf, value, each):
                 raise LayoutError(f"a register buffer of {value.type} is not walked in order")
-            if value in found and group_of[leaf] != found[value]:
+            if value in found and (group_of[leaf], width_of(leaf)) != found[value]:
                 raise LayoutError("a register buffer is shared by some of its leaves only")
     return found
 
@@ -92,6 +97,12 @@ def _shared_axes(leaf: ComputeOp) -> list[int]:
         for axis, (folded, size) in enumerate(zip(leaf.reductions, leaf.sizes, strict=True))
         if size > 1 and (not leaf.folds or folded != by_column)
     ]
+
+
+def width_of(leaf: ComputeOp) -> int:
+    """Neighbouring points that a thread takes at a time of a leaf that a group shares."""
+    noted = leaf.attributes.get(WIDTH)
+    return noted.value.data if isinstance(noted, IntegerAttr) else 1
 
 
 def folds_columns(leaf: ComputeOp) -> bool:

@@ -46,20 +46,25 @@ class Layout(Protocol):
 
 @dataclass(frozen=True)
 class Cyclic:
-    """Element ``p`` (the last dimension fastest) is with thread ``p % group``, slot ``p // group``.
+    """Runs of ``width`` elements are dealt out like cards to the ``group`` threads.
 
-    The last slot of some threads holds nothing where ``group`` does not divide the elements.
+    Element ``p`` (the last dimension fastest) is the ``p % width``-th of run ``p // width``, which
+    is with thread ``run % group``, in its slots from ``run // group * width`` on. The last slots of
+    some threads hold nothing where the runs do not go round.
     """
 
     shape: tuple[int, ...]
     group: int
+    width: int = 1
 
     @property
     def slots(self) -> int:
-        return -(-prod(self.shape) // self.group)
+        return -(-prod(self.shape) // (self.group * self.width)) * self.width
 
     def place(self, slot: int, thread: Index) -> tuple[Index, ...]:
-        return delinearize(thread.modulo(self.group) + slot * self.group, self.shape)
+        turn, number = divmod(slot, self.width)
+        run = thread.modulo(self.group) + turn * self.group
+        return delinearize(run * self.width + number, self.shape)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from wia_compiler.backends.gpu.architecture import WARP_SIZE
 from wia_compiler.backends.gpu.builder import element_type
-from wia_compiler.backends.gpu.distribute import folds_columns
+from wia_compiler.backends.gpu.distribute import folds_columns, width_of
 from wia_compiler.backends.gpu.exchange import BlockFold, fold_warp
 from wia_compiler.backends.gpu.index import Index, delinearize, of_value
 from wia_compiler.backends.gpu.leaf import Leaf, combine, identity_of
@@ -69,25 +69,40 @@ def _single(leaf: Leaf, group: Group) -> None:
 
 def _map(leaf: Leaf, group: Group) -> None:
     total = prod(leaf.sizes)
+    width = width_of(leaf.op)
 
-    def turn(slot: Index) -> None:
-        point = group.member + slot * group.size
-        axes = delinearize(point, leaf.sizes)
+    def turn(number: Index) -> None:
+        run = _run(group, number, width)
+        points = [(slot, delinearize(point, leaf.sizes)) for slot, point in run]
         builder = leaf.builder
-        condition = builder.all_of([_is_point(leaf, point, total), leaf.condition(axes)])
-        builder.when(condition, lambda: _map_point(leaf, axes, slot))
+        asked = [_is_point(leaf, run[0][1], total), leaf.condition(points[0][1])]
+        builder.when(builder.all_of(asked), lambda: _map_points(leaf, points))
 
     touched = (*leaf.op.inputs, *leaf.op.outputs)
     straight = any(value in leaf.kernel.distributed for value in touched)
-    _turns(leaf, -(-total // group.size), straight, turn)
+    _turns(leaf, -(-total // (group.size * width)), straight, turn)
 
 
-def _map_point(leaf: Leaf, axes: Sequence[Index], slot: Index) -> None:
-    arguments = [_read(leaf, number, axes, slot) for number in range(len(leaf.inputs))]
-    for number, value in enumerate(leaf.compute(arguments)):
-        spread = leaf.op.outputs[number] in leaf.kernel.distributed
-        place = (slot,) if spread else leaf.output_place(number, axes)
-        leaf.builder.store(value, leaf.outputs[number], place)
+def _run(group: Group, turn: Index, width: int) -> list[tuple[Index, Index]]:
+    """The slots and points of a thread's neighbours in one turn."""
+    first = (group.member + turn * group.size) * width
+    return [(turn * width + number, first + number) for number in range(width)]
+
+
+def _map_points(leaf: Leaf, points: Sequence[tuple[Index, Sequence[Index]]]) -> None:
+    """All reads, then all writes, where the leaf writes nothing that it reads."""
+    batches = [points] if all(leaf.constant_inputs) else [[point] for point in points]
+    for batch in batches:
+        read = [
+            [_read(leaf, number, axes, slot) for number in range(len(leaf.inputs))]
+            for slot, axes in batch
+        ]
+        results = [leaf.compute(arguments) for arguments in read]
+        for (slot, axes), values in zip(batch, results, strict=True):
+            for number, value in enumerate(values):
+                spread = leaf.op.outputs[number] in leaf.kernel.distributed
+                place = (slot,) if spread else leaf.output_place(number, axes)
+                leaf.builder.store(value, leaf.outputs[number], place)
 
 
 def _read(leaf: Leaf, number: int, axes: Sequence[Index], slot: Index) -> SSAValue:
@@ -167,6 +182,16 @@ def _axes(leaf: Leaf) -> list[tuple[bool, int]]:
     return list(zip(leaf.reductions, leaf.sizes, strict=True))
 
 
+def _fold_axes(
+    leaf: Leaf, kept: Sequence[Index], point: Index, folded: Sequence[int]
+) -> list[Index]:
+    along = iter(delinearize(point, folded))
+    return [
+        next(along) if is_folded else kept[number]
+        for number, (is_folded, _) in enumerate(_axes(leaf))
+    ]
+
+
 def _own_share(leaf: Leaf, group: Group, kept: Sequence[Index]) -> list[SSAValue]:
     """What this thread's points fold to, starting from the combiner's identity."""
     builder = leaf.builder
@@ -178,24 +203,27 @@ def _own_share(leaf: Leaf, group: Group, kept: Sequence[Index]) -> list[SSAValue
         assert identity is not None, "a schedule shares only folds that have an identity"
         start.append(builder.number(identity, element_type(output)))
 
-    def turn(slot: Index, values: Sequence[SSAValue]) -> Sequence[SSAValue]:
-        point = group.member + slot * group.size
-        along = iter(delinearize(point, folded))
-        axes = [
-            next(along) if is_folded else kept[n] for n, (is_folded, _) in enumerate(_axes(leaf))
-        ]
-        condition = builder.all_of([_is_point(leaf, point, total), leaf.condition(axes)])
+    width = width_of(leaf.op)
+
+    def turn(number: Index, values: Sequence[SSAValue]) -> Sequence[SSAValue]:
+        run = _run(group, number, width)
+        points = [(slot, _fold_axes(leaf, kept, point, folded)) for slot, point in run]
+        asked = [_is_point(leaf, run[0][1], total), leaf.condition(points[0][1])]
+        condition = builder.all_of(asked)
 
         def fold() -> Sequence[SSAValue]:
             numbers = range(len(leaf.inputs))
-            elements = [_read(leaf, number, axes, slot) for number in numbers]
-            return leaf.compute([*elements, *values])
+            read = [[_read(leaf, n, axes, slot) for n in numbers] for slot, axes in points]
+            folded_values = values
+            for elements in read:
+                folded_values = leaf.compute([*elements, *folded_values])
+            return folded_values
 
         if condition is None:
             return fold()
         return builder.either(condition, fold, lambda: values)
 
-    count = -(-total // group.size)
+    count = -(-total // (group.size * width))
     straight = any(value in leaf.kernel.distributed for value in leaf.op.inputs)
     if straight or count <= MAX_STRAIGHT_SLOTS:
         values: Sequence[SSAValue] = start

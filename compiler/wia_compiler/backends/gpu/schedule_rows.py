@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.dialects.func import FuncOp
 
+from wia_compiler.backends.gpu.access import vector_width
 from wia_compiler.backends.gpu.architecture import MAX_THREADS_PER_BLOCK, WARP_SIZE, Architecture
 from wia_compiler.backends.gpu.choice import BLOCK_THREADS, Choice, power_of_two_at_least
+from wia_compiler.backends.gpu.distribute import WIDTH
 from wia_compiler.backends.gpu.leaf import identity_of
 from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
 from wia_compiler.backends.gpu.schedule_grid import rows_are_neighbours
@@ -77,7 +80,7 @@ def schedule_rows(nest: FuncOp, architecture: Architecture) -> Choice:
         return Choice(1, "a reduction that cannot be shared: one thread", numbers)
     if loops and length <= WARP_ROW and rows >= architecture.sm_count:
         return _warp_rows(nest, axes, sizes, numbers)
-    return _block_rows(nest, length, numbers)
+    return _block_rows(nest, length, numbers, architecture)
 
 
 def _warp_rows(nest: FuncOp, axes: list[str], sizes: list[int], numbers: dict[str, int]) -> Choice:
@@ -85,18 +88,22 @@ def _warp_rows(nest: FuncOp, axes: list[str], sizes: list[int], numbers: dict[st
     tile_loops(nest, {axes[-1]: Tile(warps, 1)}, inner="warp")
     kept = stage_rows(nest, WARP_SIZE, "warp")
     share_leaves(nest, "warp")
+    numbers = {**numbers, "neighbours": take_neighbours(nest, WARP_SIZE)}
     reason = f"reduction: a warp for each row, {warps} a block"
-    return Choice(warps * WARP_SIZE, reason, {**numbers, "rows kept in registers": kept})
+    return Choice(warps * WARP_SIZE, reason, {**numbers, **kept.numbers})
 
 
-def _block_rows(nest: FuncOp, length: int, numbers: dict[str, int]) -> Choice:
+def _block_rows(
+    nest: FuncOp, length: int, numbers: dict[str, int], architecture: Architecture
+) -> Choice:
     tile_loops(nest, {})
     wanted = power_of_two_at_least(-(-length // ELEMENTS_PER_THREAD))
     threads = min(MAX_THREADS_PER_BLOCK, max(2 * WARP_SIZE, wanted))
-    kept = stage_rows(nest, threads, "block")
+    kept = stage_rows(nest, threads, "block", architecture.block_shared_kib * 1024)
     share_leaves(nest, "block")
+    numbers = {**numbers, "neighbours": take_neighbours(nest, threads)}
     reason = "reduction: a block for each row"
-    shown = {**numbers, "rows kept in registers": kept}
+    shown = {**numbers, **kept.numbers}
     return Choice(threads, reason, shown, registers=REGISTERS)
 
 
@@ -141,6 +148,31 @@ def _columns_alone(leaves: Sequence[ComputeOp], last: str) -> bool:
         if leaf.folds and any(scope_of(value) == "register" for value in leaf.inputs):
             return False
     return True
+
+
+def take_neighbours(nest: FuncOp, group: int) -> int:
+    """Let each thread of a group take so many neighbours of a row that one access holds them.
+
+    That needs rows that begin at 16 bytes and end with a whole access, and enough elements for all
+    threads; all leaves of the nest take the same, so that what they keep in registers fits.
+    """
+    walking = [leaf for leaf in leaves_of(nest) if prod(leaf.sizes) > 1]
+    last = {leaf.axis_names[max(_long_axes(leaf))] for leaf in walking}
+    if len(last) != 1:
+        return 1
+    (axis,) = last
+    width = vector_width(leaves_of(nest), axis)
+    for leaf in walking:
+        ends = (leaf.sizes[leaf.axis_names.index(axis)], *leaf.limit_values)
+        while width > 1 and (any(e % width for e in ends) or prod(leaf.sizes) < group * width):
+            width //= 2
+    for leaf in walking:
+        leaf.attributes[WIDTH] = IntegerAttr(width, i64)
+    return width
+
+
+def _long_axes(leaf: ComputeOp) -> list[int]:
+    return [axis for axis, size in enumerate(leaf.sizes) if size > 1]
 
 
 def _row_length(leaf: ComputeOp) -> int:

@@ -1,4 +1,4 @@
-"""Rows that several leaves read are read once, into registers across the threads of their group."""
+"""Rows that several leaves read are read once: into registers across threads, or shared memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,28 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 
 from wia_compiler.backends.gpu.builder import element_type
 from wia_compiler.dialects.tile import ComputeOp, LeafLevel, YieldOp
+from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.tile_rewrites import leaves_of, replace_leaf, scope_of
 
-REGISTERS_FOR_ROWS = 64
-"""Elements of rows that one thread keeps: a quarter of its registers."""
+REGISTERS_FOR_ROWS = 44
+"""Elements of rows that one thread keeps. Only a block of 1024 threads has so many for each, and
+these have 64 registers: with 45 and more ptxas spills (softmax, layer_norm, sm_80 and sm_90)."""
+SHARED_RESERVE = 2048
+"""Bytes of shared memory left for the partial results of folds."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """How many rows are kept in registers, and how many in shared memory."""
+
+    registers: int = 0
+    shared: int = 0
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """What a decision shows of it."""
+        found = {"rows kept in registers": self.registers}
+        return {**found, "rows kept in shared memory": self.shared} if self.shared else found
 
 
 @dataclass(frozen=True)
@@ -30,8 +48,8 @@ class _Row:
     padded: bool
 
 
-def stage_rows(nest: FuncOp, group: int, level: LeafLevel) -> int:
-    """Keep in registers every row of memory that more than one leaf reads; how many there are.
+def stage_rows(nest: FuncOp, group: int, level: LeafLevel, shared_bytes: int = 0) -> Staged:
+    """Keep every row of memory that more than one leaf reads nearer.
 
     ::
 
@@ -39,8 +57,9 @@ def stage_rows(nest: FuncOp, group: int, level: LeafLevel) -> int:
         reduce s[i] += exp(x[i, j] - m[i])      →     reduce m[i] = max(m[i], r[j])
         map y[i, j] = exp(x[i, j] - m[i]) / s[i]      reduce s[i] += exp(r[j] - m[i])  …
 
-    A row is one where every thread of the ``group`` that shares the leaves gets at most 64 elements
-    of all rows together, and the leaves walk it in the same order.
+    In registers where every thread of the ``group`` that shares the leaves gets at most 44 elements
+    of all rows together; else a block keeps it in shared memory, if that has ``shared_bytes`` for
+    it. The leaves must walk it in the same order.
     """
     readers: dict[_Row, list[tuple[ComputeOp, int]]] = {}
     for leaf in leaves_of(nest):
@@ -48,20 +67,26 @@ def stage_rows(nest: FuncOp, group: int, level: LeafLevel) -> int:
             row = _row_of(leaf, number)
             if row is not None:
                 readers.setdefault(row, []).append((leaf, number))
-    left = REGISTERS_FOR_ROWS
-    staged = 0
+    left, shared_left = REGISTERS_FOR_ROWS, shared_bytes - SHARED_RESERVE
+    registers = shared = 0
     current: dict[ComputeOp, ComputeOp] = {}
     for row, users in readers.items():
-        slots = -(-prod(size for _, size in row.axes) // group)
-        if len({leaf for leaf, _ in users}) < 2 or slots > left:
+        points = prod(size for _, size in row.axes)
+        slots, size = -(-points // group), points * size_bytes(element_type(row.source))
+        if len({leaf for leaf, _ in users}) < 2 or (slots > left and size > shared_left):
             continue
-        left -= slots
-        staged += 1
+        in_registers = slots <= left
+        if in_registers:
+            left -= slots
+            registers += 1
+        else:
+            shared_left -= size
+            shared += 1
         first = current.get(users[0][0], users[0][0])
-        register = _copy_row(row, first, level)
+        register = _copy_row(row, first, level, "register" if in_registers else "shared")
         for leaf, number in users:
             current[leaf] = _read_register(current.get(leaf, leaf), number, row, register)
-    return staged
+    return Staged(registers, shared)
 
 
 def _row_of(leaf: ComputeOp, number: int) -> _Row | None:
@@ -95,12 +120,12 @@ def _row_of(leaf: ComputeOp, number: int) -> _Row | None:
     )
 
 
-def _copy_row(row: _Row, before: ComputeOp, level: LeafLevel) -> SSAValue:
-    """A register buffer with the row in it, filled before the first leaf that reads it."""
+def _copy_row(row: _Row, before: ComputeOp, level: LeafLevel, scope: str) -> SSAValue:
+    """A buffer with the row in it, filled before the first leaf that reads it."""
     block = before.parent_block()
     assert block is not None
     element = element_type(row.source)
-    type = MemRefType(element, [size for _, size in row.axes], memory_space=StringAttr("register"))
+    type = MemRefType(element, [size for _, size in row.axes], memory_space=StringAttr(scope))
     buffer = memref.AllocOp([], [], type)
     buffer.memref.name_hint = f"{row.source.name_hint or 'x'}_row"
     body = Block(arg_types=[element])
