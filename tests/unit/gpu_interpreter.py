@@ -15,6 +15,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from unit import gpu_matrix_ops
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -160,6 +161,8 @@ class _BlockRun:
                 self.barrier(active)
             case Operation(name="gpu.shuffle"):
                 self.shuffle(op, active)
+            case _ if gpu_matrix_ops.step(self, op, active):
+                pass
             case _:
                 arguments = [self.values[value] for value in op.operands]
                 self.values[op.results[0]] = scalar(op, arguments)
@@ -232,6 +235,13 @@ class _BlockRun:
             self.shared.append(self.values[op.memref])
         else:
             self.values[op.memref] = Private(self.threads, shape, dtype)
+
+    def allocate_view(self, value: SSAValue) -> None:
+        """A part of a launch's shared memory."""
+        type = value.type
+        assert isinstance(type, MemRefType)
+        self.values[value] = Shared(type.get_shape(), dtype_of(type.element_type))
+        self.shared.append(self.values[value])
 
     def places(self, buffer: Any, indices: Sequence[SSAValue], active: Array) -> tuple[Any, ...]:
         positions = [self.values[index][active] for index in indices]
@@ -330,6 +340,8 @@ class _BlockRun:
         writer[flat] = me
 
     def barrier(self, active: Array) -> None:
+        if not active.any():
+            return  # a side of a branch that nobody takes
         if not active.all():
             raise KernelFault(f"a barrier that {(~active).sum()} threads do not reach")
         for buffer in self.shared:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Final
 
 from wia_compiler.base.dtypes import DTYPES, DType
@@ -16,6 +17,8 @@ STEP: Final = 16
 LARGEST_WIDTH: Final = 256
 """A row of sums that a warp keeps in registers: 16 of them take 128 a thread."""
 NARROW: Final = 64
+LEAST: Final = 64
+"""Queries of a block of 4 warps: with fewer, keys would be read for little work."""
 WIDE: Final = 128
 WIDEST: Final = 192
 """Sums of longer rows leave a thread no registers for keys on their way, or for many scores."""
@@ -84,7 +87,10 @@ class BlockTiles:
 def block_tiles(
     op: TensorOp, facts: TargetFacts, asked: Mapping[str, int] | None = None
 ) -> BlockTiles:
-    """The tiles of an ``attention``: the largest of the table that fit, or those ``asked`` for.
+    """The tiles of an ``attention``, or those ``asked`` for.
+
+    They are the first of the table that fit, or others of as many keys that share the queries out
+    more evenly among processors.
 
     ``ValueError`` says why there are none.
     """
@@ -107,17 +113,28 @@ def block_tiles(
         default = _PRODUCTS[0] if has_products else _SUMS[0]
         return BlockTiles(asked.get("query", default[0]), asked.get("key", default[1]), *sides)
     seen: list[int] = []
+    found: list[BlockTiles] = []
     for rows, columns in _PRODUCTS if has_products else _SUMS:
         if has_products and columns > _most_keys(sides[1], facts):
             continue
         tiles = BlockTiles(min(rows, _halved(queries)), min(columns, _halved(keys)), *sides)
         if tiles.shared_bytes <= facts.shared_bytes:
-            return tiles
+            found.append(tiles)
         seen.append(tiles.shared_bytes)
+    if found:
+        heads = prod(op.result_spec.shape[:-2])
+        alike = [each for each in found if each.keys == found[0].keys and each.queries >= LEAST]
+        return min(alike or found[:1], key=lambda each: _busiest(each, heads, queries, facts))
     raise ValueError(
         f"its tiles take at least {min(seen)} bytes of shared memory, a block has "
         f"{facts.shared_bytes}"
     )
+
+
+def _busiest(tiles: BlockTiles, heads: int, queries: int, facts: TargetFacts) -> int:
+    """Queries of the processor that has most of them: large blocks may leave others idle."""
+    blocks = heads * -(-queries // tiles.queries)
+    return -(-blocks // facts.parallel_rows) * tiles.queries
 
 
 def _most_keys(values: int, facts: TargetFacts) -> int:
