@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,12 +47,38 @@ TENSOR_ALIGNMENT = 128
 """Bytes that a box in shared memory is aligned to (PTX ISA, tensor copies)."""
 
 
+class BulkChecks(Protocol):
+    """What is told of bulk copies, where a launch is checked: threads of the machine's, chunks."""
+
+    def bulk_read(self, number: int, thread: int, chunks: Chunks) -> None:
+        """A copy out of shared memory begins."""
+        ...
+
+    def bulk_write(self, number: int, thread: int, chunks: Chunks) -> None:
+        """A copy to shared memory begins."""
+        ...
+
+    def bulk_arrived(self, chunks: Chunks) -> None:
+        """A copy to shared memory is done."""
+        ...
+
+    def bulk_global(
+        self, number: int, thread: int, starts: NDArray[np.int64], size: int, *, writes: bool
+    ) -> None:
+        """A copy touches ``size`` bytes of device memory at each of some offsets."""
+        ...
+
+    def left_in_flight(self, number: int, thread: int, what: str, hint: str) -> None:
+        """A kernel ends before something that it began."""
+        ...
+
+
 @dataclass
 class BulkUnit:
     """The unit that copies, for some blocks whose shared memory lies in rows of one array.
 
     ``shared_bytes`` is how much of a row a block has. ``traffic`` is by instruction number,
-    in a space of its own.
+    in a space of its own; ``checks`` are told of every copy.
     """
 
     device: DeviceMemory
@@ -63,6 +90,7 @@ class BulkUnit:
     barriers: Barriers
     groups: BulkGroups = field(default_factory=BulkGroups)
     traffic: dict[tuple[int, str], Traffic] = field(default_factory=dict[tuple[int, str], Traffic])
+    checks: BulkChecks | None = None
 
     def __post_init__(self) -> None:
         self._pairs = self.shared.view(np.uint64).reshape(-1, 2)
@@ -125,32 +153,43 @@ class BulkUnit:
             )
         return Box(tensor, coordinates, self.device.arena, DEVICE_BASE)
 
-    def load(self, number: int, row: int, target: int, source: int, size: int, bar: int) -> Chunks:
+    def load(
+        self, number: int, row: int, thread: int, target: int, source: int, size: int, bar: int
+    ) -> Chunks:
         """``cp.async.bulk`` from device to shared memory; which 16 bytes of that it writes."""
         start = self.span(source, size, "the source")
         chunks = self._run(row, target, size, "the destination")
         barrier = self.barrier(row, bar)
         self._count(number, size, _sectors(start, size) if self.counts_memory else 0)
-        self._arrive_later(barrier, chunks, self.device.arena[start : start + size].copy())
+        self._read_global(number, thread, [start], size)
+        content = self.device.arena[start : start + size].copy()
+        self._arrive_later(barrier, number, thread, chunks, content)
         return chunks
 
-    def move(self, row: int, target: int, source: int, size: int, bar: int) -> Chunks:
+    def move(
+        self, number: int, row: int, thread: int, target: int, source: int, size: int, bar: int
+    ) -> Chunks:
         """``cp.async.bulk`` within shared memory; which 16 bytes of it are written."""
         chunks = self._run(row, target, size, "the destination")
         given = self._run(row, source, size, "the source")
-        self._arrive_later(self.barrier(row, bar), chunks, self._read(given))
+        if self.checks is not None:
+            self.checks.bulk_read(number, thread, given)
+        barrier = self.barrier(row, bar)
+        self._arrive_later(barrier, number, thread, chunks, self._read(given))
         return chunks
 
     def load_box(
-        self, number: int, row: int, target: int, map: int, coordinates: Sequence[int], bar: int
-    ) -> Chunks:
+        self, number: int, row: int, thread: int, target: int, map: int,
+        coordinates: Sequence[int], bar: int,
+    ) -> Chunks:  # fmt: skip
         """``cp.async.bulk.tensor`` to shared memory; which 16 bytes of that it writes."""
         tensor = self.tensor(map)
         chunks = self._box_chunks(row, target, tensor, "the destination")
         barrier = self.barrier(row, bar)
         box = self.box(tensor, coordinates)
         self._count(number, box.inside.nbytes, box.sectors() if self.counts_memory else 0)
-        self._arrive_later(barrier, chunks, box.loaded())
+        self._touch_box(number, thread, box, writes=False)
+        self._arrive_later(barrier, number, thread, chunks, box.loaded())
         return chunks
 
     def store(
@@ -170,6 +209,9 @@ class BulkUnit:
                 old, value = to.view(type.value), content.view(type.value)
                 old[...] = combine(old, value, value)
 
+        if self.checks is not None:
+            self.checks.bulk_read(number, thread, chunks)
+            self.checks.bulk_global(number, thread, np.array([start]), size, writes=True)
         self.groups.begin(thread, number, lambda: self._read(chunks), write)
         return chunks
 
@@ -187,8 +229,42 @@ class BulkUnit:
             given = box.elements_of(content)
             box.inside[...] = given if combine is None else combine(box.inside, given, given)
 
+        if self.checks is not None:
+            self.checks.bulk_read(number, thread, chunks)
+        self._touch_box(number, thread, box, writes=True)
         self.groups.begin(thread, number, lambda: self._read(chunks), write)
         return chunks
+
+    def _read_global(self, number: int, thread: int, starts: Sequence[int], size: int) -> None:
+        if self.checks is not None:
+            self.checks.bulk_global(number, thread, np.array(starts), size, writes=False)
+
+    def _touch_box(self, number: int, thread: int, box: Box, *, writes: bool) -> None:
+        """Tell the checks of the rows of a box in device memory."""
+        if self.checks is not None and not box.is_empty:
+            starts, size = box.rows()
+            self.checks.bulk_global(number, thread, starts, size, writes=writes)
+
+    def end(self) -> None:
+        """The blocks end: what goes out is done, what comes in is lost."""
+        unread = self.groups.finish()
+        if self.checks is None:
+            return
+        for each in unread:
+            self.checks.left_in_flight(
+                each.number,
+                each.thread,
+                "the shared memory that its bulk copy goes out of is read",
+                "put cp.async.bulk.commit_group and cp.async.bulk.wait_group.read 0 at the end",
+            )
+        for _, transfer in self.barriers.in_flight():
+            if transfer.size_bytes:
+                self.checks.left_in_flight(
+                    transfer.number,
+                    transfer.thread,
+                    "its bulk copy to shared memory is done",
+                    "wait for the phase of its mbarrier",
+                )
 
     def prefetch_box(self, map: int, coordinates: Sequence[int]) -> None:
         """``cp.async.bulk.prefetch.tensor``: nothing but its checks."""
@@ -223,12 +299,19 @@ class BulkUnit:
     def _read(self, chunks: Chunks) -> Bytes:
         return self._pairs[chunks].reshape(-1).view(np.uint8)
 
-    def _arrive_later(self, barrier: int, chunks: Chunks, content: Bytes) -> None:
+    def _arrive_later(
+        self, barrier: int, number: int, thread: int, chunks: Chunks, content: Bytes
+    ) -> None:
+        checks = self.checks
+        if checks is not None:
+            checks.bulk_write(number, thread, chunks)
         pairs, given = self._pairs, content.view(np.uint64).reshape(-1, 2)
         pairs[chunks] = _POISON
 
         def land() -> None:
             pairs[chunks] = given
+            if checks is not None:
+                checks.bulk_arrived(chunks)
 
         self.barriers.begin(barrier, Transfer(len(content), 0, land))
 

@@ -54,9 +54,9 @@ class BulkPlan:
                 )
         match self.kind:
             case "load":
-                return unit.load(self.number, row, *values)
+                return unit.load(self.number, row, thread, *values)
             case "move":
-                return unit.move(row, *values)
+                return unit.move(self.number, row, thread, *values)
             case "store":
                 target, source, size = values
                 return unit.store(
@@ -64,7 +64,7 @@ class BulkPlan:
                 )
             case "load_box":
                 target, map, *coordinates, bar = values
-                return unit.load_box(self.number, row, target, map, coordinates, bar)
+                return unit.load_box(self.number, row, thread, target, map, coordinates, bar)
             case "store_box":
                 map, *coordinates, source = values
                 return unit.store_box(

@@ -46,10 +46,14 @@ class Texts:
 
     def pending(self, thread: int, kind: int, offset: int, owner: int, number: int) -> Text:
         """An access to bytes that a copy is on its way to."""
+        is_bulk = "bulk" in self._code[number].modifiers
         message = (
             f"{self.thread(thread)} {_verb(kind)} {self._address('shared', offset)}, to which the "
-            f"cp.async of {self.thread(owner, thread)} in {self._line(number)} is on its way"
+            f"cp.async{'.bulk' if is_bulk else ''} of {self.thread(owner, thread)} in "
+            f"{self._line(number)} is on its way"
         )
+        if is_bulk:
+            return message, "wait for the phase of its mbarrier before it"
         return message, "put cp.async.wait_group or cp.async.wait_all and bar.sync 0 before it"
 
     def race(
@@ -60,10 +64,13 @@ class Texts:
         apart = thread // self._per_block != owner // self._per_block
         if before & COPIES and not apart:
             message = (
-                f"{self.thread(thread)} {_verb(kind)} {where}; the cp.async of "
+                f"{self.thread(thread)} {_verb(kind)} {where}; the {self._copy(number)} of "
                 f"{self.thread(owner, thread)} in {self._line(number)} was waited for, but only by "
-                "that thread"
+                "other threads"
             )
+            if "bulk" in self._code[number].modifiers:
+                return message, "let this thread wait for the phase of its mbarrier too"
+            message = message.replace("by other threads", "by that thread")
             return message, "put bar.sync 0 between the wait and this access"
         message = (
             f"race in {space} memory: {self.thread(thread)} {_verb(kind)} {where}, which "
@@ -79,6 +86,9 @@ class Texts:
             f"{message}, with no barrier in between",
             f"put bar.sync 0 (or bar.warp.sync within a warp) in between{atomic}",
         )
+
+    def _copy(self, number: int) -> str:
+        return "bulk copy" if "bulk" in self._code[number].modifiers else "cp.async"
 
     def _line(self, number: int) -> str:
         return f"line {self._code[number].span.line}"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wia_compiler.simulators.ptx.check_texts import Texts
 from wia_compiler.simulators.ptx.findings import Findings
-from wia_compiler.simulators.ptx.graph import WMMA
+from wia_compiler.simulators.ptx.graph import WMMA, waits_for_block
 from wia_compiler.simulators.ptx.memory import DEVICE_BASE, DeviceMemory
 from wia_compiler.simulators.ptx.operands import Scope
 from wia_compiler.simulators.ptx.order import Order
@@ -32,6 +32,7 @@ from wia_compiler.simulators.ptx.shadow import (
     number_of,
 )
 from wia_compiler.simulators.ptx.syntax import Immediate, Instruction
+from wia_compiler.simulators.ptx.tensor_box import CHUNK_BYTES
 from wia_compiler.simulators.ptx.threads import WARP, Mask, Size, Threads
 
 _STRONG_WORDS = frozenset({"volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
@@ -44,6 +45,8 @@ def piece_bytes_of(instructions: Sequence[Instruction]) -> int:
     """The smallest number of bytes that an instruction touches at once, at most 16."""
     smallest = 16
     for each in instructions:
+        if each.opcode == "cp" and "bulk" in each.modifiers:
+            continue
         if each.opcode == "cp":
             sizes = [o.value for o in each.operands if isinstance(o, Immediate)]
             smallest = min([smallest, *(int(size) for size in sizes if size in (4, 8))])
@@ -85,7 +88,7 @@ class Checks:
     """The checks of one launch; ``begin`` is called for each chunk of its blocks.
 
     ``written`` says of buffers whose content does not count which of their bytes are written: by
-    the buffer's address.
+    the buffer's address; ``smallest_element`` is that of the tensor maps.
     """
 
     def __init__(
@@ -96,13 +99,18 @@ class Checks:
         grid: Size,
         block: Size,
         written: Mapping[int, NDArray[np.bool_]],
+        smallest_element: int = 16,
     ):
         per_block = -(-(block[0] * block[1] * block[2]) // WARP) * WARP
-        self.order = Order(grid[0] * grid[1] * grid[2], per_block)
+        wide = any(
+            each.opcode == "mbarrier" or (waits_for_block(each) and len(each.operands) > 1)
+            for each in code
+        )
+        self.order = Order(grid[0] * grid[1] * grid[2], per_block, wide=wide)
         self._findings = findings
         self._code = code
         self._texts = Texts(code, device, grid, block, per_block)
-        self._piece = piece_bytes_of(code)
+        self._piece = min(piece_bytes_of(code), smallest_element)
         self._written = written
         self._global = Shadow(1, len(device.arena), self._piece, written=True)
         for address, known in written.items():
@@ -154,6 +162,39 @@ class Checks:
         rows, offsets = np.divmod(places[:, 0], self._shared.row_bytes)
         pieces = self._shared.pieces(rows, offsets, places.shape[1])
         self._shared.arrive(pieces.reshape(-1), self.order.time)
+
+    def bulk_read(self, number: int, thread: int, chunks: Integers) -> None:
+        """A bulk copy reads 16 bytes of shared memory each."""
+        self._bulk(number, "shared", thread, chunks * CHUNK_BYTES, CHUNK_BYTES, 0)
+
+    def bulk_write(self, number: int, thread: int, chunks: Integers) -> None:
+        """A bulk copy to 16 bytes of shared memory each begins."""
+        self._bulk(number, "shared", thread, chunks * CHUNK_BYTES, CHUNK_BYTES, WRITES | COPIES)
+
+    def bulk_arrived(self, chunks: Integers) -> None:
+        """A bulk copy to shared memory is done."""
+        self.arrived(chunks[:, None] * CHUNK_BYTES + np.arange(CHUNK_BYTES))
+
+    def bulk_global(
+        self, number: int, thread: int, starts: Integers, size: int, *, writes: bool
+    ) -> None:
+        """A bulk copy reads or writes rows of device memory."""
+        self._bulk(number, "global", thread, starts, size, WRITES if writes else 0)
+
+    def _bulk(
+        self, number: int, space: str, thread: int, places: Integers, size: int, kind: int
+    ) -> None:
+        self.order.time += 1
+        lanes = np.full(len(places), thread)
+        offsets = places % self._shared.row_bytes if space == "shared" else places
+        self._touch(self._code[number], number, space, lanes, offsets, size, kind)
+
+    def left_in_flight(self, number: int, thread: int, what: str, hint: str) -> None:
+        """A copy that the kernel ends before."""
+        name = self._texts.thread(int(self.order.named(np.array([thread]))[0]))
+        self._findings.add("cp.async", self._code[number], (number, number), lambda: (
+            f"{name} ends before {what}", hint
+        ))  # fmt: skip
 
     def partial_barrier(
         self, instruction: Instruction, number: int, mask: Mask, what: str, hint: str

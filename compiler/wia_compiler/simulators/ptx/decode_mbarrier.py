@@ -31,6 +31,7 @@ _WORDS = frozenset({
     "expect_tx", "noComplete", "parity", "release", "acquire", "relaxed", "cta", "cluster",
     "shared", "shared::cta", "shared::cluster",
 })  # fmt: skip
+_ARRIVALS = ("arrive", "arrive_drop")
 WAITS = ("test_wait", "try_wait")
 
 
@@ -99,7 +100,10 @@ def decode_mbarrier(form: Form, number: int, scope: Scope) -> Step:
 
         def ask(machine: Machine) -> None:
             mask = machine.threads.mask
-            put(machine.threads, mask & ~wait.incomplete(machine, mask))
+            over = mask & ~wait.incomplete(machine, mask)
+            if machine.checks is not None and over.any():
+                wait.learn(machine, np.flatnonzero(over))
+            put(machine.threads, over)
 
         return ask
     act = _action(parts, scope)
@@ -109,6 +113,8 @@ def decode_mbarrier(form: Form, number: int, scope: Scope) -> Step:
         tokens = np.zeros(machine.threads.count, np.uint64)
         lanes = np.flatnonzero(machine.threads.mask)
         for lane, place in zip(lanes, where.places(machine, lanes), strict=True):
+            if machine.checks is not None and parts.action in _ARRIVALS:
+                machine.checks.order.tell(int(place), lanes[lanes == lane])
             try:
                 tokens[lane] = act(machine, int(lane), int(place))
             except Misuse as misuse:
@@ -198,6 +204,13 @@ class PhaseWait:
             phases = np.array([phase_of(int(token)) for token in values], np.int64)
         return self.where.places(machine, lanes), phases
 
+    def learn(self, machine: Machine, lanes: Offsets) -> None:
+        """Tell the checks of threads whose phase is over."""
+        assert machine.checks is not None
+        places, _ = self.asked(machine, lanes)
+        for place in np.unique(places):
+            machine.checks.order.learn(int(place), lanes[places == place])
+
     def what(self, machine: Machine, thread: int) -> str:
         """What a thread waits for, in words."""
         places, phases = self.asked(machine, np.array([thread]))
@@ -268,7 +281,7 @@ def decode_copy_arrival(form: Form, scope: Scope) -> Step:
             try:
                 if increases:
                     machine.barriers.add_pending(barrier)
-                machine.barriers.begin(barrier, Transfer(0, 1, land))
+                machine.barriers.begin(barrier, Transfer(0, 1, land, thread=thread))
             except Misuse as misuse:
                 where.fault(machine, misuse, thread, barrier)
 

@@ -88,19 +88,23 @@ def pending_of(word: int) -> int:
 class Transfer:
     """Something on its way for a barrier: the bytes and the arrivals that it will count for.
 
-    ``land`` makes its bytes visible.
+    ``land`` makes its bytes visible; ``thread`` began it, with
+    instruction ``number``.
     """
 
     size_bytes: int
     arrivals: int
     land: Callable[[], None]
     counted: bool = False
+    thread: int = 0
+    number: int = 0
 
 
 class Barriers:
     """The barriers in the shared memory of some blocks, each by its byte in all of that memory.
 
     ``changes`` goes up whenever a barrier changes, so that who sleeps can look again;
+    ``on_phase`` is told of a phase that is over (the barrier, the threads of what came with it).
     ``flying`` transfers are on their way, ``in_flight_at`` has how many for each 8 bytes.
     """
 
@@ -110,6 +114,7 @@ class Barriers:
         self.flying = 0
         self.in_flight_at = np.zeros(len(self._words), np.int32)
         self.changes = 0
+        self.on_phase: Callable[[int, list[int]], None] | None = None
 
     def in_flight(self) -> list[tuple[int, Transfer]]:
         """Transfers that have not landed, each with the place of its barrier."""
@@ -228,6 +233,8 @@ class Barriers:
         for transfer in waiting:
             if transfer.counted:
                 transfer.land()
+        if self.on_phase is not None:
+            self.on_phase(place, [each.thread for each in waiting if each.counted])
 
     def is_complete(self, place: int, phase: int) -> bool:
         """Whether the phase of a parity is over, once what is on its way for it has come."""

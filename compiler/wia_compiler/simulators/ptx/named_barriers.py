@@ -147,11 +147,16 @@ class NamedBarriers:
                 continue
             if opening is None:
                 before = progress.arrivals(waiting & here).sum()
+                if self._machine.checks is not None and before:
+                    lanes = np.flatnonzero(waiting & here)
+                    self._machine.checks.order.tell(key, lanes)
                 opening = _Opening(count, int(before), instruction, action)
                 self._openings[key] = opening
             asked = count or threads.warps_per_block * WARP
             self._check(opening, number, asked, action, instruction, came & here)
             opening.arrived += int(per_block[block])
+            if self._machine.checks is not None:
+                self._machine.checks.order.tell(key, np.flatnonzero(came & here))
             if opening.arrived > opening.expected:
                 self._fault(
                     instruction,
@@ -166,7 +171,12 @@ class NamedBarriers:
             if opening is not None and opening.arrived == opening.expected:
                 del self._openings[int(block), number]
                 here = threads.block_of == block
-                self._open((progress.barrier == number) & here, None)
+                free = (progress.barrier == number) & here
+                if self._machine.checks is not None:
+                    order = self._machine.checks.order
+                    order.complete((int(block), number))
+                    order.learn((int(block), number), np.flatnonzero(free))
+                self._open(free, None)
 
     def _check(
         self, opening: _Opening, number: int, count: int, action: str, instruction: Instruction,
@@ -206,13 +216,11 @@ class NamedBarriers:
     def _open(self, free: Mask, at: int | None) -> None:
         """Let threads go on; ``at`` is where they wait, for a barrier of all of their block."""
         machine, progress = self._machine, self._progress
-        if machine.checks is not None and free.any():
-            if at is not None:
-                short = left_out(machine.threads, free, progress.alive)
-                if short.any():
-                    first = int(self._at[np.argmax(short)])
-                    instruction = self._code[first].instruction
-                    tell_left_out(machine.checks, instruction, first, short)
+        if machine.checks is not None and at is not None and free.any():
+            short = left_out(machine.threads, free, progress.alive)
+            if short.any():
+                first = int(self._at[np.argmax(short)])
+                tell_left_out(machine.checks, self._code[first].instruction, first, short)
             machine.checks.order.barrier(free)
         for number in np.unique(self._at[free]):
             if self._reads[int(number)].parts.action == "red":

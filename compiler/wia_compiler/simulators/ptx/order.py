@@ -1,12 +1,15 @@
 """Which accesses of a launch are in order, whatever the order that they happened to run in.
 
 Two accesses are in order if one thread makes both, if their block came to a barrier in between, if
-``bar.warp.sync`` named both threads in between, or if the first thread published what it did (a
-fence, then an atomic operation) and the second has looked since (an atomic operation). The last is
-not asked for each address, which may keep two accesses for ordered that are not.
+``bar.warp.sync`` named both threads in between, if the first thread arrived at an mbarrier or a
+barrier with a count in between and the second waited for it, or if the first thread published what
+it did (a fence, then an atomic operation) and the second has looked since (an atomic operation).
+The last is not asked for each address, which may keep two accesses for ordered that are not.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +21,10 @@ from wia_compiler.simulators.ptx.threads import WARP, Mask, Threads
 class Order:
     """Barriers and fences of ``blocks`` blocks of ``per_block`` threads; ``time`` counts steps."""
 
-    def __init__(self, blocks: int, per_block: int):
+    def __init__(self, blocks: int, per_block: int, *, wide: bool = False):
         self.per_block = per_block
+        # Of how many lanes each thread knows what they did: those of its warp, or of its block.
+        self._columns = per_block if wide else WARP
         self.time = 1
         self._blocks = blocks
         self._barrier_time = np.zeros(blocks, np.int64)
@@ -31,9 +36,11 @@ class Order:
         """Go on to other blocks."""
         self._threads = threads
         self._first_block = first_block
-        # For each thread and lane of its warp, until when it knows what that lane did.
-        self._seen = np.zeros((threads.count, WARP), np.int64)
+        # For each thread and lane of its warp (or block), until when it knows what that lane did.
+        self._seen = np.zeros((threads.count, self._columns), np.int64)
         self._has_seen = False
+        self._told: dict[object, Integers] = {}
+        self._known: dict[object, Integers] = {}
 
     def named(self, lanes: Integers) -> Integers:
         """Threads of the chunk as threads of the launch."""
@@ -59,13 +66,41 @@ class Order:
         mask = self._threads.mask
         bits = (members[:, None] >> np.arange(WARP, dtype=np.uint32)) & 1 != 0
         bits &= mask.reshape(-1, WARP).repeat(WARP, axis=0) & mask[:, None]
-        rows, joined = self._seen.reshape(-1, WARP, WARP), bits.reshape(-1, WARP, WARP)
+        warps = np.flatnonzero(mask.reshape(-1, WARP).any(axis=1))
+        rows = self._seen.reshape(-1, WARP, self._columns)[warps]
+        joined = bits.reshape(-1, WARP, WARP)[warps]
         before = rows.copy()
         # What a member knew of a lane, all members know now.
         for lane in range(WARP):
             known = np.where(joined[:, :, lane, None], before[:, None, lane], 0)
             np.maximum(rows, known, out=rows)
-        self._seen[bits] = self.time
+        for at, warp in enumerate(warps):
+            first = warp * WARP % self._columns
+            own = rows[at, :, first : first + WARP]
+            own[joined[at]] = self.time
+        self._seen.reshape(-1, WARP, self._columns)[warps] = rows
+
+    def tell(self, key: object, threads: Integers) -> None:
+        """Threads of the chunk arrive at a barrier: what they know is for those that wait."""
+        self.time += 1
+        self._has_seen = True
+        told = self._told.setdefault(key, np.zeros(self._columns, np.int64))
+        np.maximum(told, self._seen[threads].max(axis=0), out=told)
+        told[threads % self._columns] = self.time
+
+    def complete(self, key: object, threads: Sequence[int] = ()) -> None:
+        """A barrier opens; ``threads`` are those whose copies came with it."""
+        self.time += 1
+        self._has_seen = True
+        told = self._told.pop(key, np.zeros(self._columns, np.int64))
+        told[[each % self._columns for each in threads]] = self.time
+        self._known[key] = told
+
+    def learn(self, key: object, threads: Integers) -> None:
+        """Threads that have waited for a barrier know what those knew that arrived at it."""
+        known = self._known.get(key)
+        if known is not None:
+            self._seen[threads] = np.maximum(self._seen[threads], known)
 
     def fence(self, mask: Mask) -> None:
         """What threads did until now can be published."""
@@ -96,9 +131,10 @@ class Order:
         if kind & STRONG:
             clash &= ~slot.has(STRONG)
         if self._has_seen and clash.any():
-            near = (slot.thread - 1) // WARP == threads // WARP
+            near = (slot.thread - 1) // self._columns == threads // self._columns
             mine = threads - self._first_block * self.per_block
-            clash &= ~(near & (self._seen[mine, (slot.thread - 1) % WARP] > slot.time))
+            other = (slot.thread - 1) % self._columns
+            clash &= ~(near & (self._seen[mine, other] > slot.time))
         if len(self._fenced) and clash.any():
             other = np.maximum(slot.thread - 1, 0)
             told = (slot.time < self._published[other]) | (

@@ -62,7 +62,7 @@ class Prepared:
         self._args = args
         self.device = DeviceMemory()
         arrays, names = _arrays_of(entry, args)
-        maps = _maps_of(entry, args)
+        self._maps = maps = _maps_of(entry, args)
         self.names = [*names, *(f"the array of {name}" for name in maps)]
         # Variables first: their addresses are part of the code, those of arrays are arguments.
         addresses = self._variables(shared_bytes)
@@ -143,7 +143,10 @@ class Prepared:
                 )
             known[self.arrays.addresses[arrays.index(number)]] = mask
         code = self.entry.instructions
-        return Checks(findings, code, self.device, launch.grid, launch.block, known)
+        elements = [each.array.itemsize for each in self._maps.values()]
+        return Checks(
+            findings, code, self.device, launch.grid, launch.block, known, min([16, *elements])
+        )
 
     def run_numpy(
         self, launch: LaunchSizes, patience: float | None = None, checks: Checks | None = None
@@ -195,12 +198,13 @@ class Prepared:
                     {"shared": self.shared_bytes, "local": self.local_bytes},
                 )
                 if checks is not None:
+                    bulk.checks, bulk.barriers.on_phase = checks, checks.order.complete
                     checks.begin(threads, first, machine.shared.shape[-1], machine.local.shape[-1])
                     if multiplies:
                         machine.product_checks = checks.products(self.scope)
                 try:
                     scheduler.run(machine, counted.executed)
-                    bulk.groups.finish()
+                    bulk.end()
                     if multiplies:
                         check_warpgroups(machine, self.entry.instructions)
                 except OutOfPatience:

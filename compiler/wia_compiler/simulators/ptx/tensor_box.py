@@ -68,6 +68,14 @@ class Box:
         """Of the bytes of a whole box, the elements that lie in the tensor."""
         return content.view(self.tensor.element).reshape(self.tensor.counts[::-1])[self.part]
 
+    def rows(self) -> tuple[NDArray[np.int64], int]:
+        """Where the rows of the part inside begin in device memory, and the bytes of each."""
+        starts: NDArray[np.int64] = np.full((1,), self._offset, np.int64)
+        *outer, inner = self.inside.shape
+        for size, stride in zip(outer, self.inside.strides[:-1], strict=True):
+            starts = np.add.outer(starts, np.arange(size, dtype=np.int64) * stride).reshape(-1)
+        return starts, inner * self.inside.itemsize
+
     def sectors(self) -> int:
         """Sectors of device memory that the part inside touches."""
         if self.is_empty:
