@@ -10,14 +10,15 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_its_python_runs(tmp_path: Path) -> None:
-    first, second = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    program = f"{first}\nassert Z.tolist() == [2, 3, 4, 5, 6], Z\n{second}"
+    first, second, third = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    program = f"{first}\nassert Z.tolist() == [2, 3, 4, 5, 6], Z\n{second}\n{third}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "wia.fused" in done.stdout
     assert ".visible .entry" in done.stdout
     assert "occupancy" in done.stdout
     assert "256.0 # matmul" in done.stdout and "thread_tile i 8, j 32;" in done.stdout
+    assert "1 True\n0 " in done.stdout and "sass_inst_predicted (predicted)" in done.stdout
 
 
 def test_its_cell_runs_in_ipython() -> None:
