@@ -101,6 +101,10 @@ def test_a_long_row_is_scanned_by_all_blocks() -> None:
     spec = wia.spec((1 << 20,), "f32")
     chosen = kernel("cumsum(A, dim=0)").build(spec, target=TARGET)
     assert "parallel i 8192" in chosen.schedule
+    _, totals, parts = chosen.stage("schedule").decisions
+    assert totals.numbers["row"] == 128
+    assert (parts.numbers["rows"], parts.numbers["row"]) == (128, 8192)
+    assert parts.reason == "running fold: a block for each row, 4 neighbours a thread"
     pasted = kernel("cumsum(A, dim=0)").build(spec, target=TARGET, schedule=chosen.schedule)
     assert pasted.assembly("ptx") == chosen.assembly("ptx")
 

@@ -157,7 +157,8 @@ def choose(nest: FuncOp, architecture: Architecture) -> Choice:
     if kinds & {"contract", "window"}:
         return _contraction(nest, architecture)
     if "reduce" in kinds:
-        return schedule_windows(nest) or schedule_rows(nest, architecture)
+        windows = schedule_windows(nest) if the_scan(nest) is None else None
+        return windows or schedule_rows(nest, architecture)
     return schedule_elementwise(nest, architecture)
 
 
