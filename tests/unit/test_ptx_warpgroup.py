@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from ptx_texts import REGISTERS, engine_alone
+from wia_compiler.base.errors import TargetError
 from wia_compiler.simulators.ptx import run
 
 RNG = np.random.default_rng(71)
@@ -249,3 +250,132 @@ def test_special_values(special):
         found, _ = product("f32", a, b, ("f16", "f16"), engine=engine)
         with np.errstate(invalid="ignore"):
             np.testing.assert_array_equal(found, exact(a, b).astype(np.float32))
+
+
+def chained(body: str, x: np.ndarray, threads: int = 128, **options):
+    """A body with descriptors of A in %d5 and B in %d6 and a sum of 4 registers; what it leaves."""
+    _, word_a = laid_out(np.zeros((64, 16), np.float16), 1, 128, A_START)
+    _, word_b = laid_out(np.zeros((8, 16), np.float16), 1, 128, B_START)
+    head = f"mov.u64 %d5, {word_a}; mov.u64 %d6, {word_b};\n"
+    y = np.zeros((threads, 4), np.uint32)
+    text = kernel(head + body, registers=4, threads=threads)
+    z = np.zeros((threads, 4), np.uint32)
+    done = run(text, "k", 1, threads, [x, y, z], shared_bytes=SHARED, **options)
+    return y, done
+
+
+def operands(depth: int = 16) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    a, b = values((64, depth), "f16"), values((8, depth), "f16")
+    image_a, _ = laid_out(a, 1, 128, A_START)
+    image_b, _ = laid_out(b, 1, 128, B_START)
+    return np.frombuffer(bytes(image_a[:B_START] + image_b[B_START:]), np.uint8).copy(), a, b
+
+
+SUM = "{%c0, %c1, %c2, %c3}"
+MULTIPLY = f"wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {SUM}, %d5, %d6, %p1, 1, 1, 0, 0;\n"
+FENCE = "wgmma.fence.sync.aligned;\n"
+COMMIT = "wgmma.commit_group.sync.aligned;\n"
+
+
+@pytest.mark.parametrize("engine", ["numpy", "compiled"])
+def test_steps_along_the_summed_axis_within_a_swizzle(engine):
+    """Four products add up; each begins 32 bytes further on in the same 128 bytes."""
+    x, a, b = operands(64)
+    step = "add.u64 %d5, %d5, 2; add.u64 %d6, %d6, 2;\n"
+    body = FENCE + step.join([MULTIPLY] * 4) + COMMIT + "wgmma.wait_group.sync.aligned 0;\n"
+    with engine_alone(engine):
+        y, _ = chained(body, x, engine=engine)
+    total = np.zeros((64, 8), np.float32)
+    for k in range(0, 64, 16):
+        total = (exact(a[:, k : k + 16], b[:, k : k + 16]) + total).astype(np.float32)
+    np.testing.assert_array_equal(fetched(y, 8, np.float32), total)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "compiled"])
+@pytest.mark.parametrize(
+    "end,arrives",
+    [
+        ("", False),
+        (COMMIT, False),
+        ("wgmma.wait_group.sync.aligned 0;", False),
+        (COMMIT + "wgmma.wait_group.sync.aligned 1;", False),
+        (COMMIT + COMMIT + "wgmma.wait_group.sync.aligned 1;", True),
+        (COMMIT + "wgmma.wait_group.sync.aligned 0;", True),
+    ],
+)
+def test_results_are_not_there_before_they_are_waited_for(end, arrives, engine):
+    x, a, b = operands()
+    with engine_alone(engine):
+        y, _ = chained(FENCE + MULTIPLY + end, x, engine=engine)
+    if arrives:
+        np.testing.assert_array_equal(fetched(y, 8, np.float32), exact(a, b).astype("f4"))
+    else:
+        assert (y == 0xFFFFFFFF).all()
+
+
+WAIT = COMMIT + "wgmma.wait_group.sync.aligned 0;\n"
+
+
+@pytest.mark.parametrize(
+    "body,said",
+    [
+        (MULTIPLY + WAIT, "without a wgmma.fence"),
+        (FENCE + "add.u32 %c1, %c1, %c1;\n" + MULTIPLY + WAIT, "with no wgmma.fence in between"),
+        (FENCE + MULTIPLY + "add.u32 %r20, %c1, %c1;\n" + WAIT, "reads %c1, to which the wgmma"),
+        (FENCE + MULTIPLY + "mov.b32 %c2, 0;\n" + WAIT, "writes %c2, to which the wgmma"),
+        (
+            FENCE + MULTIPLY + "bar.sync 0; mad.lo.u32 %r2, %r0, 4, %r2;\n"
+            + "st.shared.b32 [%r2], %r0; bar.sync 0;\n"
+            + WAIT,
+            "written before the wait",
+        ),
+    ],
+)  # fmt: skip
+def test_checks_find_what_a_product_on_its_way_forbids(body, said):
+    x, *_ = operands()
+    _, done = chained(body, x, debug=True)
+    found = [each for each in done.findings if each.kind == "wgmma"]
+    assert len(found) == 1
+    assert said in found[0].message
+    _, clean = chained(FENCE + MULTIPLY + WAIT, x, debug=True)
+    assert clean.findings == ()
+
+
+@pytest.mark.parametrize(
+    "body,said",
+    [
+        ("setp.lt.u32 %p3, %r0, 96;\n@!%p3 bra over;\n{}over:\n", "does not, or not as often"),
+        ("setp.ne.u32 %p3, %r0, 5;\n@!%p3 bra over;\n{}over:\n", "takes no part in it"),
+        ("mov.u64 %d5, 0xFFFF;\n{}", "has bits that"),
+        ("add.u64 %d5, %d5, 0x3000;\n{}", "is out of range"),
+        ("cvt.u64.u32 %d7, %r0;\nadd.u64 %d5, %d5, %d7;\n{}", "differs between threads"),
+    ],
+)
+def test_what_a_warpgroup_must_not_do(body, said):
+    x, *_ = operands()
+    with pytest.raises(TargetError, match=said) as error:
+        chained(body.format(FENCE + MULTIPLY + WAIT), x)
+    assert "wgmma" in str(error.value)
+
+
+def test_a_block_of_three_warps_is_no_warpgroup():
+    x, *_ = operands()
+    with pytest.raises(TargetError, match="3 warps, no multiple of 4"):
+        chained(FENCE + MULTIPLY + WAIT, np.resize(x, SHARED + 2048), threads=96)
+
+
+@pytest.mark.parametrize(
+    "old,new,said",
+    [
+        ("m64n8k16", "m64n8k32", "its types"),
+        ("m64n8k16", "m64n12k16", "its shape"),
+        ("mma_async.sync", "mma_async.sp.sync", "sparse"),
+        ("%p1, 1, 1, 0, 0", "%p1, 1, 1", "2 numbers behind scale-d, not 4"),
+        ("%p1, 1, 1, 0, 0", "%p1, 2, 1, 0, 0", "signs are 1 or -1"),
+        ("%c3}", "%c3, %r20}", "5 registers of the result"),
+    ],
+)
+def test_forms_that_do_not_exist(old, new, said):
+    x, *_ = operands()
+    with pytest.raises(TargetError, match=said):
+        chained(FENCE + MULTIPLY.replace(old, new) + WAIT, x)

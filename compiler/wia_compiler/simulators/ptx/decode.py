@@ -35,6 +35,7 @@ from wia_compiler.simulators.ptx.decode_warp import (
 from wia_compiler.simulators.ptx.decode_warpgroup import decode_warpgroup, warpgroup_product
 from wia_compiler.simulators.ptx.decode_wmma import decode_fragment_load, decode_fragment_store
 from wia_compiler.simulators.ptx.graph import BARRIERS, ENDINGS, gathers
+from wia_compiler.simulators.ptx.jitter import approximation_of
 from wia_compiler.simulators.ptx.machine import Machine, Step
 from wia_compiler.simulators.ptx.operands import Scope, items_of, reader, writer, writers
 from wia_compiler.simulators.ptx.syntax import Instruction
@@ -204,10 +205,14 @@ def _decode_value(form: Form, row: Row, scope: Scope) -> Step:
     reads = [reader(each, type, scope) for each, type in zip(sources, types, strict=True)]
     puts = writers(target, row.results(form), scope)
     compute = row.compute
+    loose = approximation_of(form) if form.types else None
 
     def step(machine: Machine) -> None:
         threads = machine.threads
-        made: Array | tuple[Array, ...] = compute(form, *(read(threads) for read in reads))
+        operands = [read(threads) for read in reads]
+        made: Array | tuple[Array, ...] = compute(form, *operands)
+        if machine.jitter is not None and loose is not None and not isinstance(made, tuple):
+            made = machine.jitter.moved(form.instruction, loose, made, *operands)
         values = made if isinstance(made, tuple) else (made,)
         for put, value in zip(puts, values, strict=False):
             put(threads, value)

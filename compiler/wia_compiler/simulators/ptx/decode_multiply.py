@@ -124,7 +124,8 @@ def decode_multiply(form: Form, scope: Scope) -> Step:
         x = matrices(product.left, (warps, m, k), elements(threads, a, product.left_name))
         y = matrices(product.right, (warps, k, n), elements(threads, b, product.right_name))
         z = matrices(product.added, (warps, m, n), sums(threads, c))
-        store(threads, puts, product.added, rounded_sums(form, multiply(x, y) + z,
+        total = multiplied(machine, form, multiply, x, y, z)
+        store(threads, puts, product.added, rounded_sums(form, total,
               product.sum_type.value), product.sum_type.lanes)  # fmt: skip
 
     return step
@@ -139,6 +140,21 @@ def multiplier(form: Form) -> Callable[[Matrices, Matrices], Matrices]:
         return x.sum(axis=2)[:, :, None] + y.sum(axis=1)[:, None, :] - 2 * (x @ y)
 
     return differing
+
+
+def multiplied(
+    machine: Machine,
+    form: Form,
+    multiply: Callable[[Matrices, Matrices], Matrices],
+    x: Matrices,
+    y: Matrices,
+    z: Matrices,
+) -> Matrices:
+    """x y + z, summed in f64; sums of f32 and f16 as a launch with jitter has them."""
+    loose = not {"f32", "f16"}.isdisjoint(form.instruction.modifiers)
+    if machine.jitter is not None and loose:
+        return machine.jitter.summed(form.instruction, multiply, x, y, z)
+    return multiply(x, y) + z
 
 
 def elements(threads: Threads, reads: Sequence[Read], name: str) -> Matrices:

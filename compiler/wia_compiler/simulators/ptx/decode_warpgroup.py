@@ -12,6 +12,7 @@ from wia_compiler.simulators.ptx.decode_multiply import (
     Matrices,
     elements,
     matrices,
+    multiplied,
     multiplier,
     sum_type,
     sums,
@@ -242,8 +243,9 @@ class _Multiply:
             held = elements(threads, self.left, product.left_name)[:, chosen]
             shape = (len(chosen), ROWS, product.depth)
             x = matrices(product.left_fragment, shape, held)
-        total = self.multiply(x * product.signs[0], y)
-        total += self._added(machine, chosen)
+        x = x * product.signs[0]
+        added = self._added(machine, chosen)
+        total = multiplied(machine, self.form, self.multiply, x, y, added)
         made = rounded_sums(self.form, total, product.sum_type.value)
         fragment, packed = product.added, product.sum_type.lanes
         parts = made[:, fragment.rows, fragment.columns]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -17,6 +17,7 @@ from wia_compiler.simulators.ptx.counters import LineCounts, line_counts, totals
 from wia_compiler.simulators.ptx.faults import PtxFault
 from wia_compiler.simulators.ptx.findings import Finding, Findings
 from wia_compiler.simulators.ptx.flow import Flow
+from wia_compiler.simulators.ptx.jitter import Jitter
 from wia_compiler.simulators.ptx.limits import MAX_BLOCK, MAX_GRID, MAX_THREADS
 from wia_compiler.simulators.ptx.parse import parse_ptx
 from wia_compiler.simulators.ptx.prepared import LaunchSizes, Prepared
@@ -76,6 +77,7 @@ def run(
     name: str = "<ptx>",
     engine: Engine = "auto",
     debug: bool = False,
+    jitter: int | None = None,
     written: Mapping[int, NDArray[np.bool_]] | None = None,
 ) -> Launch:
     """Run ``entry`` of a PTX text on this machine, thread by thread, and count what it does.
@@ -93,6 +95,9 @@ def run(
     it runs on numpy and leaves the same memory. Arrays count as written, but for those that
     ``written`` has a bool for each byte of, by the number of the argument; it is kept up to date.
 
+    ``jitter``, a seed, moves the results of approximate instructions within their bounds and adds
+    products of matrices in another order, so that a kernel which depends on either shows; on numpy.
+
     Raises ``CompileError`` for a text that is wrong, ``TargetError`` for an instruction that is not
     simulated, ``ArgumentError`` for a launch that does not fit the entry or the machine, and
     ``PtxFault`` where the run leaves its memory, misses an alignment, or cannot go on.
@@ -108,9 +113,12 @@ def run(
         raise ArgumentError(f"engine={engine!r}: expected one of {', '.join(get_args(Engine))}")
     sizes = LaunchSizes(blocks, threads, counters, budget)
     findings: tuple[Finding, ...] = ()
+    if (debug or jitter is not None) and engine == "compiled":
+        word = "debug=True" if debug else "jitter="
+        raise ArgumentError(f"{word} runs on numpy: leave engine= out")
+    if jitter is not None:
+        engine, sizes = "numpy", replace(sizes, jitter=Jitter(jitter))
     if debug:
-        if engine == "compiled":
-            raise ArgumentError("debug=True runs on numpy: leave engine= out")
         launch = Prepared(module, kernel, args, shared_bytes)
         counted, findings = _checked(launch, module, sizes, written or {})
     else:

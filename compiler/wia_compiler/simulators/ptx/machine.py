@@ -17,6 +17,7 @@ from wia_compiler.simulators.ptx.cluster_barrier import ClusterBarrier
 from wia_compiler.simulators.ptx.copies import Copies
 from wia_compiler.simulators.ptx.counting import ideal_sectors, sectors, wavefronts
 from wia_compiler.simulators.ptx.faults import PtxFault
+from wia_compiler.simulators.ptx.jitter import Jitter
 from wia_compiler.simulators.ptx.mbarrier import Barriers
 from wia_compiler.simulators.ptx.memory import (
     DEVICE_BASE,
@@ -61,6 +62,7 @@ class Machine:
     checks: Checks | None = None
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
     product_checks: ProductChecks | None = None
+    jitter: Jitter | None = None
     products: Products = field(init=False)
 
     def __post_init__(self) -> None:

@@ -22,6 +22,7 @@ from wia_compiler.simulators.ptx.decode_warpgroup import check_warpgroups
 from wia_compiler.simulators.ptx.faults import PtxFault
 from wia_compiler.simulators.ptx.findings import Findings
 from wia_compiler.simulators.ptx.graph import BasicBlock, blocks_of, waits_for_phase
+from wia_compiler.simulators.ptx.jitter import Jitter
 from wia_compiler.simulators.ptx.limits import STATIC_SHARED_BYTES, max_shared_bytes
 from wia_compiler.simulators.ptx.machine import Machine
 from wia_compiler.simulators.ptx.mbarrier import Barriers
@@ -40,12 +41,16 @@ _THREADS_AT_A_TIME = 8192
 
 @dataclass(frozen=True)
 class LaunchSizes:
-    """The sizes of a launch, whether memory is counted, and the warp instructions it may run."""
+    """The sizes of a launch, whether memory is counted, and the warp instructions it may run.
+
+    ``jitter`` moves approximate results.
+    """
 
     grid: Size
     block: Size
     counts_memory: bool
     budget: int | None
+    jitter: Jitter | None = None
 
 
 def is_loaded() -> bool:
@@ -197,6 +202,7 @@ class Prepared:
                     checks,
                     {"shared": self.shared_bytes, "local": self.local_bytes},
                 )
+                machine.jitter = launch.jitter
                 if checks is not None:
                     bulk.checks, bulk.barriers.on_phase = checks, checks.order.complete
                     checks.begin(threads, first, machine.shared.shape[-1], machine.local.shape[-1])
