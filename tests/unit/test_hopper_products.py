@@ -163,7 +163,6 @@ def checked(ptx, compiled, arrays):
     ).findings  # fmt: skip
 
 
-@pytest.mark.skip
 def test_checks_find_nothing_and_cut_waits():
     """The text as it is has no fault; without one of its waits it has, and the checks see it."""
     arrays = [random((136, 520), "f16"), random((520, 72), "f16", 1)]
@@ -171,11 +170,14 @@ def test_checks_find_nothing_and_cut_waits():
     ptx = compiled.artifact.assembly["ptx"]
     assert not checked(ptx, compiled, arrays)
     waits = list(re.finditer(r"mbarrier\.try_wait\.parity\S* (%p\d+), \[[^\]]*\], \S+;", ptx))
-    assert len(waits) == 2  # for a full stage, and for an empty one
-    for wait in waits:
+    # For a full stage, and for an empty one.
+    expected = ("to which the cp.async.bulk of", "1 more arrivals than the mbarrier waits for")
+    for wait, told in zip(waits, expected, strict=True):
         passed = f"setp.eq.u32 {wait[1]}, 0, 0;"
         cut = ptx[: wait.start()] + passed + ptx[wait.end() :]
-        assert checked(cut, compiled, arrays)
+        with pytest.raises((AssertionError, wia.ptx.PtxFault)) as caught:
+            assert not (found := checked(cut, compiled, arrays)), "\n".join(map(str, found))
+        assert told in str(caught.value)
 
 
 @needs_ptxas

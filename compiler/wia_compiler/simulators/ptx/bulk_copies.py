@@ -313,7 +313,7 @@ class BulkUnit:
             if checks is not None:
                 checks.bulk_arrived(chunks)
 
-        self.barriers.begin(barrier, Transfer(len(content), 0, land))
+        self.barriers.begin(barrier, Transfer(len(content), 0, land, thread=thread, number=number))
 
     def _count(self, number: int, size: int, sectors: int) -> None:
         if not self.counts_memory:

@@ -181,6 +181,10 @@ def _decode_wait(form: Form, scope: Scope) -> Step:
         warps = whole_warps(machine, form)
         if machine.product_checks is not None:
             machine.product_checks.wait(machine, warps, left)
+        if machine.checks is not None:
+            # What a warp's products read is read by all of its lanes: any of them may tell.
+            members = np.full(threads.count, 0xFFFFFFFF, np.uint32)
+            machine.checks.order.warp_barrier(members)
 
         def put(name: str, bits: Array, lanes: Mask) -> None:
             old = threads.registers[name]
