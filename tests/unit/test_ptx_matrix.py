@@ -5,7 +5,8 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from ptx_texts import element, launch
+from ptx_texts import element, engine_alone, launch
+from wia_compiler.base.errors import TargetError
 
 RNG = np.random.default_rng(23)
 LANE = np.arange(32)
@@ -39,7 +40,9 @@ def spread(matrix: np.ndarray, per_register: int, left: bool) -> np.ndarray:
     return np.ascontiguousarray(matrix[places[..., 0], places[..., 1]])
 
 
-def multiply(shape: str, types: str, a, b, c, per_register: int) -> np.ndarray:
+def multiply(
+    shape: str, types: str, a, b, c, per_register: int, engine: str = "auto", depth: int = 0
+) -> np.ndarray:
     m, n = c.shape
     left, right = spread(a, per_register, True), spread(b, per_register, False)
     rows = np.array([[g // 4, g // 4, g // 4 + 8, g // 4 + 8] for g in range(32)])[:, : m * n // 32]
@@ -68,8 +71,9 @@ def multiply(shape: str, types: str, a, b, c, per_register: int) -> np.ndarray:
         + f"mma.sync.aligned.{shape}.row.col.{types}\n\t{groups[2]},\n\t{groups[0]},"
         f"\n\t{groups[1]},\n\t{groups[2]};\n" + stores
     )
-    done = launch(body, np.ascontiguousarray(x), y)
-    k = a.shape[1]
+    with engine_alone(engine):
+        done = launch(body, np.ascontiguousarray(x), y, engine=engine)
+    k = depth or a.shape[1]
     assert done.counters["flops_tensor"] == 2 * m * n * k
     made = np.zeros_like(c)
     made[rows, columns[:, : m * n // 32]] = y
@@ -95,21 +99,90 @@ def values(shape, dtype):
         ("m16n8k32", "s32.s8.s8.s32", np.int8, np.int32),
         ("m16n8k16", "s32.u8.u8.s32", np.uint8, np.int32),
         ("m16n8k32", "f32.e4m3.e4m3.f32", ml_dtypes.float8_e4m3fn, np.float32),
+        ("m16n8k32", "f32.e5m2.e5m2.f32", ml_dtypes.float8_e5m2, np.float32),
+        ("m16n8k8", "f16.f16.f16.f16", np.float16, np.float16),
+        ("m16n8k8", "f32.bf16.bf16.f32", ml_dtypes.bfloat16, np.float32),
+        ("m8n8k16", "s32.s8.s8.s32", np.int8, np.int32),
         ("m8n8k4", "f64.f64.f64.f64", np.float64, np.float64),
+        ("m16n8k4", "f64.f64.f64.f64", np.float64, np.float64),
+        ("m16n8k8", "f64.f64.f64.f64", np.float64, np.float64),
+        ("m16n8k16", "f64.f64.f64.f64", np.float64, np.float64),
     ],
 )
-def test_products_of_a_warp(shape, types, dtype, sum_dtype):
+@pytest.mark.parametrize("engine", ["numpy", "compiled"])
+def test_products_of_a_warp(shape, types, dtype, sum_dtype, engine):
     m, n, k = map(int, re.findall(r"[0-9]+", shape))
     a, b = values((m, k), dtype), values((k, n), dtype)
     c = values((m, n), np.int16 if sum_dtype == np.int32 else sum_dtype).astype(sum_dtype)
     if "tf32" in types:
         a, b = ((x.view(np.uint32) & 0xFFFFE000).view(np.float32) for x in (a, b))
-    found = multiply(shape, types, a, b, c, max(1, 4 // np.dtype(dtype).itemsize))
+    found = multiply(shape, types, a, b, c, max(1, 4 // np.dtype(dtype).itemsize), engine)
     if sum_dtype == np.int32:
         np.testing.assert_array_equal(found, a.astype("i8") @ b.astype("i8") + c)
     else:
         exact = a.astype("f8") @ b.astype("f8") + c.astype("f8")
-        np.testing.assert_array_equal(found, exact.astype(sum_dtype))
+        if dtype == np.float64:
+            np.testing.assert_allclose(found, exact, rtol=1e-14, atol=1e-14)
+        else:
+            np.testing.assert_array_equal(found, exact.astype(sum_dtype))
+
+
+@pytest.mark.parametrize("engine", ["numpy", "compiled"])
+@pytest.mark.parametrize(
+    "shape,types,bits,low",
+    [
+        ("m16n8k64", "s32.s4.s4.s32", 4, -8),
+        ("m16n8k32", "s32.u4.u4.s32", 4, 0),
+        ("m8n8k32", "s32.s4.s4.s32", 4, -8),
+        ("m16n8k256", "s32.b1.b1.s32.and.popc", 1, 0),
+        ("m16n8k128", "s32.b1.b1.s32.xor.popc", 1, 0),
+    ],
+)
+def test_products_of_elements_narrower_than_a_byte(shape, types, bits, low, engine):
+    m, n, k = map(int, re.findall(r"[0-9]+", shape))
+    a, b = (RNG.integers(low, low + 2**bits, size) for size in ((m, k), (k, n)))
+    c = RNG.integers(-1000, 1000, (m, n)).astype(np.int32)
+    per = 32 // bits
+
+    def words(rows: np.ndarray) -> np.ndarray:
+        """Rows along the summed axis, packed into 32 bits each."""
+        parts = (rows.reshape(len(rows), -1, per) % 2**bits).astype(np.uint64)
+        return (parts << (np.arange(per) * bits).astype(np.uint64)).sum(axis=2).astype(np.uint32)
+
+    packed = [words(a), words(b.T).T]
+    # A register holds one packed word, as it does one f32 of a product of k / per.
+    found = multiply(shape, types, *packed, c, 1, engine, k)
+    exact = (a[:, :, None] ^ b).sum(axis=1) if "xor" in types else a @ b
+    np.testing.assert_array_equal(found, exact + c)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "compiled"])
+@pytest.mark.parametrize("limited", ["", ".satfinite"])
+def test_sums_of_integers_wrap_or_stop(limited, engine):
+    a, b = np.full((16, 32), 127, np.int8), np.full((32, 8), 127, np.int8)
+    c = np.full((16, 8), np.iinfo(np.int32).max, np.int32)
+    found = multiply("m16n8k32", f"s32.s8.s8.s32{limited}", a, b, c, 4, engine)
+    wrapped = (c.astype("i8") + 32 * 127 * 127).astype(np.int32)
+    np.testing.assert_array_equal(found, c if limited else wrapped)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "compiled"])
+def test_special_values_in_products(engine):
+    a, b = np.ones((16, 16), np.float16), np.ones((16, 8), np.float16)
+    a[0, 3], a[1, 4], a[2, 5] = np.nan, np.inf, -np.inf
+    b[4, 1] = 0
+    with np.errstate(invalid="ignore"):
+        exact = (a.astype("f8") @ b.astype("f8")).astype(np.float32)
+    found = multiply("m16n8k16", "f32.f16.f16.f32", a, b, np.zeros((16, 8), "f4"), 2, engine)
+    np.testing.assert_array_equal(found, exact)
+    assert (found.view(np.uint32)[np.isnan(exact)] == 0x7FFFFFFF).all()
+
+
+def test_products_of_sparse_matrices_are_refused():
+    body = """mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {%r4, %r5, %r6, %r7},
+        {%r4, %r5, %r6, %r7}, {%r4, %r5, %r6, %r7}, {%r4, %r5, %r6, %r7}, %r8, 0;"""
+    with pytest.raises(TargetError, match="products of sparse matrices"):
+        launch(body, np.zeros(1), np.zeros(1))
 
 
 def test_tf32_does_not_look_at_the_lower_bits():
