@@ -1,0 +1,181 @@
+"""nvgpu and nvvm ops for capability 9.0: their text, what they refuse, what becomes of them."""
+
+import re
+
+import pytest
+from wia_compiler.base.errors import TargetError
+from wia_compiler.dialects.text import parse_ir, print_ir
+from wia_compiler.passes.llvm.emit import emit_llvm
+from wia_compiler.passes.llvm.options import nvptx_options
+from wia_compiler.passes.llvm.whitelist import check_names
+from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
+from xdsl.utils.exceptions import ParseError, VerifyException
+
+GROUP = '!nvgpu.mbarrier.group<memorySpace = "shared", num_barriers = 4>'
+TILE = 'memref<64x64xf16, "shared">'
+PANELS = 'memref<2x64x64xf16, "shared">'
+SUMS = "!nvgpu.warpgroup.accumulator<fragmented = vector<64x128xf32>>"
+TRIPLE = "nvptx64-nvidia-cuda"
+
+
+def tensor_map(tensor: str = TILE, swizzle: str = "swizzle_128b") -> str:
+    return (
+        f"!nvgpu.tensormap.descriptor<tensor = {tensor}, swizzle = {swizzle}, "
+        "l2promo = l2promo_256b, oob = zero, interleave = none>"
+    )
+
+
+def descriptor(tensor: str) -> str:
+    return f"!nvgpu.warpgroup.descriptor<tensor = {tensor}>"
+
+
+def kernel(body: str) -> str:
+    return f"""
+func.func @k(%c: memref<64xf32>, %map: {tensor_map()}) attributes {{gpu.kernel,
+    wia.block_size = 128, wia.min_blocks = 1}} {{
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %bytes = arith.constant 8192 : index
+  %odd = arith.constant true
+  %memory = gpu.dynamic_shared_memory : memref<?xi8, "shared">
+  %a = memref.view %memory[%0][] : memref<?xi8, "shared"> to {TILE}
+  %b = memref.view %memory[%bytes][] : memref<?xi8, "shared"> to {PANELS}
+  %bars = nvgpu.mbarrier.create -> {GROUP}
+{body}
+  func.return
+}}
+"""
+
+
+WHOLE = kernel(
+    f"""
+  nvgpu.mbarrier.init %bars[%1], %1 : {GROUP}
+  nvvm.fence.mbarrier.init
+  nvgpu.tma.prefetch.descriptor %map : {tensor_map()}
+  %one = nvvm.elect.sync -> i1
+  nvgpu.mbarrier.arrive.expect_tx %bars[%1], %bytes : {GROUP}
+  nvgpu.tma.async.load %map[%0, %1], %bars[%1] to %a : {tensor_map()}, {GROUP} -> {TILE}
+  nvgpu.mbarrier.try_wait.parity %bars[%1], %odd : {GROUP}
+  nvvm.setmaxregister increase 232
+  %da = nvgpu.warpgroup.generate.descriptor %a : {TILE} -> {descriptor(TILE)}
+  %db = nvgpu.warpgroup.generate.descriptor %b : {PANELS} -> {descriptor(PANELS)}
+  %z = nvgpu.warpgroup.mma.init.accumulator -> {SUMS}
+  %d = nvgpu.warpgroup.mma %da, %db, %z transposeB wait 1 : {descriptor(TILE)}, """
+    + f"""{descriptor(PANELS)}, {SUMS} -> {SUMS}
+  %slots = memref.alloca() : memref<64xf32, "register">
+  nvgpu.warpgroup.mma.store %d, %slots : {SUMS} to memref<64xf32, "register">
+  nvgpu.mbarrier.arrive %bars[%0] : {GROUP}
+  %x = memref.load %slots[%1] : memref<64xf32, "register">
+  memref.store %x, %c[%1] : memref<64xf32>
+  nvvm.setmaxregister decrease 40
+"""
+)
+
+
+def test_text_reads_back():
+    module = parse_ir(WHOLE)
+    module.verify()
+    assert print_ir(parse_ir(print_ir(module))) == print_ir(module)
+
+
+def test_instructions():
+    llvm = emit_llvm(parse_ir(WHOLE), nvptx_options()).text
+    assert 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %map' in llvm
+    ptx = (
+        shared_worker()
+        .generate(CodeRequest(llvm, TRIPLE, "sm_90a", "+ptx80", opt=3, vectorize=False))
+        .assembly
+    )
+    order = [
+        r"mbarrier\.init\.shared\.b64 \[bars\+8\]",
+        r"fence\.mbarrier_init\.release\.cluster",
+        r"prefetch\.tensormap",
+        r"elect\.sync",
+        r"mbarrier\.arrive\.expect_tx\.shared\.b64 %rd\d+, \[bars\+8\]",
+        # The dense dimension, the last of the op's coordinates, comes first.
+        r"cp\.async\.bulk\.tensor\.2d\S+ \[%rd\d+\], \[%rd\d+, \{%r\d+, %r\d+\}\], \[bars\+8\]",
+        r"mbarrier\.try_wait\.parity\.shared\.b64 %p\d+, \[bars\+8\]",
+        r"setmaxnreg\.inc\.sync\.aligned\.u32 232",
+        r"wgmma\.fence\.sync\.aligned",
+        *[r"wgmma\.mma_async\.sync\.aligned\.m64n128k16\.f32\.f16\.f16.*, 1, 1, 1, 0, 1;"] * 4,
+        r"wgmma\.commit_group\.sync\.aligned",
+        r"wgmma\.wait_group\.sync\.aligned 1",
+        r"wgmma\.wait_group\.sync\.aligned 0",
+        r"mbarrier\.arrive\.shared\.b64 %rd\d+, \[bars\]",
+        r"setmaxnreg\.dec\.sync\.aligned\.u32 40",
+    ]
+    at = 0
+    for pattern in order:
+        found = re.compile(pattern.replace(" ", r"\s+")).search(ptx, at)
+        assert found, (pattern, ptx[at:])
+        at = found.end()
+
+
+def test_descriptors_say_where_rows_and_panels_begin():
+    """Groups of 8 rows are 1024 bytes apart, panels of 64 rows 8192; swizzle 1 is 128 bytes."""
+    llvm = emit_llvm(parse_ir(WHOLE), nvptx_options()).text
+    fixed = [int(each) for each in re.findall(r"or disjoint i64 %\S+, (\d+)", llvm)]
+    fields = [(each >> 16 & 0x3FFF, each >> 32 & 0x3FFF, each >> 62) for each in fixed]
+    assert fields == [(1, 64, 1), (8192 // 16, 64, 1)]
+
+
+def test_other_architectures_have_none_of_them():
+    llvm = emit_llvm(parse_ir(WHOLE), nvptx_options()).text
+    check_names(llvm, TRIPLE, "sm_90a")
+    with pytest.raises(TargetError, match=r"may not call .*llvm\.nvvm\.wgmma\.fence"):
+        check_names(llvm, TRIPLE, "sm_90")
+
+
+NARROW, LONG = 'memref<64x32xf16, "shared">', 'memref<64x128xf16, "shared">'
+BYTES = 'memref<1x64x128xi8, "shared">'
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("nvvm.setmaxregister increase 230", "a multiple of 8 from 24 to 256, found 230"),
+        (
+            f"nvgpu.tma.async.load %map[%0], %bars[%0] to %a : {tensor_map()}, {GROUP} -> {TILE}",
+            "1 coordinates for a box",
+        ),
+        (
+            f"nvgpu.tma.async.load %map[%0, %0], %bars[%0] to %b : {tensor_map()}, {GROUP} "
+            f"-> {PANELS}",
+            "does not fill",
+        ),
+        (
+            f"%m = nvgpu.tma.create.descriptor %c : memref<64xf32> -> {tensor_map()}",
+            "has another rank than",
+        ),
+        (f"%p = builtin.unrealized_conversion_cast to {tensor_map(LONG)}", "128 at most"),
+        (
+            f"%d = nvgpu.warpgroup.generate.descriptor %a : {TILE} -> {descriptor(NARROW)}",
+            "rows of a wgmma operand are 128 bytes, found 64",
+        ),
+        (
+            "%z = nvgpu.warpgroup.mma.init.accumulator -> "
+            "!nvgpu.warpgroup.accumulator<fragmented = vector<128x128xf32>>",
+            "wgmma accumulates 64 × 8 … 256",
+        ),
+        (
+            f"""%da = nvgpu.warpgroup.generate.descriptor %a : {TILE} -> {descriptor(TILE)}
+  %z = nvgpu.warpgroup.mma.init.accumulator -> {SUMS}
+  %d = nvgpu.warpgroup.mma %da, %da, %z wait 1 : {descriptor(TILE)}, {descriptor(TILE)}, """
+            f"{SUMS} -> {SUMS}",
+            "64 × 64 times 64 × 64 is no",
+        ),
+        (
+            f"""%da = nvgpu.warpgroup.generate.descriptor %a : {TILE} -> {descriptor(BYTES)}
+  %z = nvgpu.warpgroup.mma.init.accumulator ->
+    !nvgpu.warpgroup.accumulator<fragmented = vector<64x128xi32>>
+  %d = nvgpu.warpgroup.mma %da, %da, %z transposeA transposeB wait 1 : {descriptor(BYTES)},
+    {descriptor(BYTES)}, !nvgpu.warpgroup.accumulator<fragmented = vector<64x128xi32>> ->
+    !nvgpu.warpgroup.accumulator<fragmented = vector<64x128xi32>>""",
+            "128 × 64 times 64 × 128 is no",
+        ),
+    ],
+)
+def test_what_they_refuse(body, message):
+    with pytest.raises((VerifyException, ParseError)) as caught:
+        parse_ir(kernel(body)).verify()
+    assert message in str(caught.value)
