@@ -165,3 +165,26 @@ def test_the_model_fills_the_gpu():
         modelled(small, whole, whole, architecture).cycles
         > 2 * choose_tiles(small, architecture).cycles
     )
+
+
+@pytest.mark.parametrize("shape", [(64, 4096, 64), (20, 4100, 33), (3, 1000, 17)])
+def test_a_long_fold_is_shared_by_all_sms(shape):
+    rows, fold, columns = shape
+    a, b = numbers((rows, fold)), numbers((fold, columns))
+    build = check(a, b)
+    first, second = build.stage("schedule").decisions
+    assert first.numbers["parts"] > 1 and "parts" in first.reason
+    assert first.numbers["µs in parts"] < first.numbers["µs in one launch"]
+    assert build.resources["kernels"] == 2 and second.reason.startswith("reduction")
+    assert (build(a, b) == build(a, b)).all()
+    again = check(a, b, schedule=first.numbers["schedule"])
+    assert again.assembly("ptx") == build.assembly("ptx")
+
+
+def test_what_follows_a_shared_fold_comes_after_it():
+    text = PRODUCT.replace("A @ B", "relu(A @ B - 1.0)")
+    a, b = numbers((20, 4096)), numbers((4096, 24))
+    build = wia.compile(text).k.build(a, b, target="gpu:sm_80")
+    assert build.resources["kernels"] == 2
+    exact = np.maximum(a.astype(np.float64) @ b - 1, 0)
+    np.testing.assert_allclose(build(a, b), exact, atol=1e-3)

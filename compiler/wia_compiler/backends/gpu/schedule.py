@@ -32,6 +32,7 @@ from wia_compiler.backends.gpu.schedule_tensor_cores import tensor_core_choice
 from wia_compiler.backends.gpu.schedule_user import REFUSED, schedule_as_written
 from wia_compiler.backends.gpu.schedule_user_rows import parts_as_written
 from wia_compiler.backends.gpu.schedule_windows import schedule_windows
+from wia_compiler.backends.gpu.split_product import product_parts
 from wia_compiler.backends.gpu.widened_products import contract_widened_products
 from wia_compiler.base.errors import Diagnostic, TargetError
 from wia_compiler.base.record import Decision, Level
@@ -75,7 +76,11 @@ class SchedulePass:
                 continue
             _refuse_mixed(nest, context)
             if own is None:
-                parts = grid_parts(nest, self.architecture) or grid_scan(nest, self.architecture)
+                parts = (
+                    grid_parts(nest, self.architecture)
+                    or product_parts(nest, self.architecture)
+                    or grid_scan(nest, self.architecture)
+                )
             else:
                 refuse_directives(own, context, REFUSED)
                 parts = _illegal_at_its_line(own, lambda s=own, n=nest: parts_as_written(n, s))

@@ -44,12 +44,6 @@ def parts_as_written(nest: FuncOp, schedule: Schedule) -> Parts | None:
             hint="leave the line out",
             span=entry.span,
         )
-    if any(leaf.kind.data != "reduce" for leaf in folds):
-        raise IllegalRewrite(
-            "parallel: a gpu folds a product by its tiles, not in parts",
-            hint="tile says what a block takes",
-            span=entry.span,
-        )
     scan = the_scan(nest)
     if scan is None:
         check_grid_fold(nest, entry.name)

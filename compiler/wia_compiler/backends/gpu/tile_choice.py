@@ -21,6 +21,10 @@ STAGE_BYTES = 8192
 """About so much of both operands is in a stage of shared memory."""
 SECTOR_BYTES = 32
 VECTOR_BYTES = 16
+L2_SIZES = {
+    75: 4e6, 80: 40e6, 86: 6e6, 89: 72e6, 90: 50e6, 100: 126e6, 120: 96e6,
+}  # fmt: skip
+"""Of the products that ``Architecture`` names, by their makers' white papers."""
 L2_BYTES = 48
 """What one SM gets from L2 in a cycle, when all of them read."""
 TURN_CYCLES = 70
@@ -101,6 +105,13 @@ def registers_of(rows: Tile, columns: Tile, step: int, sum_bytes: int = 4) -> in
     return REGISTERS + int(words * (sums + 1.5 * operands + copied))
 
 
+def _missed(product: Product, read: float, architecture: Architecture) -> float:
+    """Bytes from DRAM: operands once, and again the share of them that L2 does not hold."""
+    once = (product.rows + product.columns) * product.fold * product.batches * product.read_bytes
+    absent = max(0.0, 1 - L2_SIZES.get(architecture.capability, 4e6) / once)
+    return once + absent * max(0.0, read - once)
+
+
 def step_of(rows: Tile, columns: Tile, fold: int, read_bytes: int = 4) -> int:
     """How much of the folded axis is in shared memory at a time: one or two sectors of a row."""
     least = max(8, SECTOR_BYTES // read_bytes)
@@ -151,5 +162,8 @@ def modelled(
     resident = max(1, min(busiest, fit))
     waiting = ceil(busiest / resident) * (turns * step * instructions + turns * TURN_CYCLES)
     parts = [*(cycles * turns * step * busiest for cycles in each.values()), waiting]
+    read = blocks * (rows.block + columns.block) * turns * step * product.read_bytes
+    clock = architecture.flops / (2 * architecture.fp32_lanes * architecture.sm_count)
+    parts.append(_missed(product, read, architecture) / architecture.bandwidth * clock)
     cycles = sum(part**NORM for part in parts) ** (1 / NORM)
     return ProductTiles(rows, columns, step, blocks, cycles)
