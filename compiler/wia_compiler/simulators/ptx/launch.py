@@ -72,6 +72,7 @@ def run(
     args: Sequence[Any],
     *,
     shared_bytes: int = 0,
+    cluster: int | Sequence[int] = 1,
     counters: bool = True,
     budget: int | None = 10**9,
     name: str = "<ptx>",
@@ -86,7 +87,7 @@ def run(
     written in place (any strides: the pointer is that of the first element, and arrays that share
     memory share it there); numpy scalars and Python numbers are passed by value; a ``TensorMap``,
     or a mapping of the names of its arguments to them, is a tensor map. ``shared_bytes``
-    is the dynamic shared memory. ``counters`` leaves out those of memory where it is false.
+    is the dynamic shared memory; a ``cluster`` can only have one block. ``counters`` leaves out those of memory where it is false.
     ``budget`` bounds the warp instructions, so that a kernel that never ends is an error.
     ``engine`` is ``"numpy"`` (the reference), ``"compiled"`` (machine code for this CPU; what it
     does not know, numpy runs), or ``"auto"``: numpy for what is over before the compiler would be.
@@ -109,6 +110,7 @@ def run(
     args = [_argument(each) for each in args]
     blocks, threads = _size(grid, "grid"), _size(block, "block")
     _check_sizes(kernel, blocks, threads)
+    _check_cluster(kernel, _size(cluster, "cluster"))
     if engine not in get_args(Engine):
         raise ArgumentError(f"engine={engine!r}: expected one of {', '.join(get_args(Engine))}")
     sizes = LaunchSizes(blocks, threads, counters, budget)
@@ -208,6 +210,19 @@ def _size(value: int | Sequence[int], what: str) -> Size:
         raise ArgumentError(f"{what}: got {len(sizes)} sizes, expected one to three")
     x, y, z = [*sizes, 1, 1][:3]
     return x, y, z
+
+
+def _check_cluster(entry: Entry, cluster: Size) -> None:
+    """Clusters are of one block, whoever asks for them."""
+    for who, sizes in (
+        (f".reqnctapercluster of {entry.name}", entry.cluster),
+        ("cluster", cluster),
+    ):
+        if sizes is not None and sizes != (1, 1, 1):
+            raise ArgumentError(
+                f"{who}: {' x '.join(map(str, sizes))} blocks, expected 1: clusters of several "
+                "blocks are not simulated"
+            )
 
 
 def _check_sizes(entry: Entry, grid: Size, block: Size) -> None:

@@ -45,7 +45,7 @@ class Scope:
         declared = self.entry.registers.get(name)
         if declared is not None:
             return declared
-        if name.startswith(("%tid.", "%ntid.", "%ctaid.", "%nctaid.")) or name in _KNOWN:
+        if name.startswith(_COORDINATES) or name in _KNOWN:
             return TYPES[f"u{_SPECIAL_BITS.get(name, 32)}"]
         raise UnknownForm(f"no register {name}")
 
@@ -62,10 +62,14 @@ class Scope:
         return self.addresses[symbol.name] + symbol.offset
 
 
+_COORDINATES = (
+    "%tid.", "%ntid.", "%ctaid.", "%nctaid.", "%clusterid.", "%nclusterid.", "%cluster_ctaid.",
+    "%cluster_nctaid.",
+)  # fmt: skip
 _KNOWN = (
     "%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%lanemask_eq", "%lanemask_lt",
     "%lanemask_le", "%lanemask_gt", "%lanemask_ge", "%total_smem_size", "%clock", "%clock64",
-    "%globaltimer",
+    "%globaltimer", "%cluster_ctarank", "%cluster_nctarank",
 )  # fmt: skip
 
 

@@ -97,7 +97,7 @@ class _Reader:
         if name.text in self.entries:
             cursor.fail(f"entry {name.text!r} stands twice", name.span)
         parameters = self._parameters()
-        max_threads = self._bounds()
+        max_threads, cluster = self._bounds()
         body = parse_body(cursor)
         return Entry(
             name.text,
@@ -109,18 +109,24 @@ class _Reader:
             body.tables,
             name.span,
             max_threads,
+            cluster,
         )
 
-    def _bounds(self) -> tuple[int, int, int] | None:
-        """``.maxntid 256, 1, 1`` and what else may stand before a body."""
-        cursor, found = self.cursor, None
+    def _bounds(self) -> tuple[tuple[int, int, int] | None, tuple[int, int, int] | None]:
+        """``.maxntid 256, 1, 1`` and what else may stand before a body: threads, clusters."""
+        cursor = self.cursor
+        found: tuple[int, int, int] | None = None
+        cluster: tuple[int, int, int] | None = None
         while cursor.token.text != "{" and cursor.token.kind == "directive":
             directive = cursor.take().text
             numbers = cursor.numbers()
             if directive in (".maxntid", ".reqntid"):
                 x, y, z = [*numbers, 1, 1, 1][:3]
                 found = (x, y, z)
-        return found
+            elif directive == ".reqnctapercluster":
+                x, y, z = [*numbers, 1, 1, 1][:3]
+                cluster = (x, y, z)
+        return found, cluster
 
     def _function(self) -> None:
         """A device function; one without a body is only announced."""

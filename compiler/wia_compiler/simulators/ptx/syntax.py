@@ -129,6 +129,7 @@ class Entry:
     tables: dict[str, tuple[str, ...]]
     span: Span
     max_threads: tuple[int, int, int] | None = None
+    cluster: tuple[int, int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

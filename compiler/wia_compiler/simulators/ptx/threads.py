@@ -86,4 +86,12 @@ def _specials(within: Array, blocks: Array, grid: Size, block: Size) -> dict[str
         for axis, value, extent in zip("xyz", places, size, strict=True):
             found[f"%{name}.{axis}"] = value
             found[f"%n{name}.{axis}"] = np.full((), extent, np.uint32)
+    # A cluster is one block.
+    for axis in "xyz":
+        found[f"%clusterid.{axis}"] = found[f"%ctaid.{axis}"]
+        found[f"%nclusterid.{axis}"] = found[f"%nctaid.{axis}"]
+        found[f"%cluster_ctaid.{axis}"] = np.zeros((), np.uint32)
+        found[f"%cluster_nctaid.{axis}"] = np.ones((), np.uint32)
+    found |= {"%cluster_ctarank": np.zeros((), np.uint32)}
+    found |= {"%cluster_nctarank": np.ones((), np.uint32)}
     return found

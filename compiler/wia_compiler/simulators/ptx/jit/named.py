@@ -28,6 +28,7 @@ def write_arrival(lanes: Lanes, barrier: BlockBarrier) -> tuple[str, str]:
     """A warp comes to a barrier with a count: whether it must wait (i1), and the barrier (i32)."""
     function = lanes.function
     which = _uniform(lanes, barrier.number)
+    bail_if(function, function.new(f"icmp uge i32 {which}, {BARRIER_COUNT}"))
     if barrier.count is None:
         warps = word(function, "warp_count")
         count = function.new(f"trunc i64 {function.new(f'mul i64 {warps}, {WARP}')} to i32")

@@ -18,6 +18,9 @@ U32 = np.dtype(np.uint32)
 _FIXED = {
     **{"%smid": 0, "%nsmid": 1, "%gridid": 0, "%total_smem_size": 0},
     **{"%clock": 0, "%clock64": 0, "%globaltimer": 0},
+    **{"%cluster_ctarank": 0, "%cluster_nctarank": 1},
+    **{f"%cluster_ctaid.{axis}": 0 for axis in "xyz"},
+    **{f"%cluster_nctaid.{axis}": 1 for axis in "xyz"},
 }
 _FULL = 0xFFFFFFFF
 
@@ -57,7 +60,7 @@ def special_value(lanes: Lanes, name: str) -> Value:
     if name == "%warpid":
         first = first_thread(function, layout)
         return function.spread(function.new(f"lshr i32 {first}, 5"), U32)
-    source = "warp_count" if name == "%nwarpid" else name[1:]
+    source = "warp_count" if name == "%nwarpid" else name[1:].replace("clusterid", "ctaid")
     return function.spread(function.new(f"trunc i64 {word(function, source)} to i32"), U32)
 
 
