@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from ptx_async import assembled, both, text_of
@@ -61,18 +63,16 @@ def test_folds_of_a_barrier(count: str) -> None:
         ("mov.u32 %r9, 16;\nbar.sync %r9, 64;", "barrier 16, expected 0 to 15"),
         ("mov.u32 %r9, 40;\nbar.sync 1, %r9;", "for 40 threads, expected a multiple of 32"),
         (ROLES + "bar.sync 1, 64;\nbra OUT;\nOTHERS:\nmov.u32 %r9, 96;\nbar.sync 1, %r9;\nOUT:",
-         "barrier 1 for 96 threads, which is for 64"),
+         "barrier 1 for 64 threads, which is for 96 in line"),
         (ROLES + "bra OUT;\nOTHERS:\nbar.sync 1, 64;\nOUT:", "64 threads, of which 32 came"),
-        (ROLES + "bar.arrive 1, 64;\nbar.arrive 1, 64;\nbar.sync 0;\nbra OUT;\n"
-         "OTHERS:\nbar.sync 1, 64;\nbar.sync 0;\nOUT:", None),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("engine", ["numpy", "compiled"])
-def test_counts_that_do_not_fit(body: str, message: str | None, engine: str) -> None:
+def test_counts_that_do_not_fit(body: str, message: str, engine: Any) -> None:
     text = assembled(text_of(body))
     with pytest.raises(PtxFault) as caught:
         run(text, "k", 1, 64, [words(64)], engine=engine)
-    assert message is None or message in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("members", ["0xffffffff", "0xfff0"])
@@ -141,6 +141,6 @@ def test_larger_clusters_say_that_they_are_not_simulated() -> None:
     "body", ["barrier.cluster.wait;", "barrier.cluster.arrive;\nbarrier.cluster.arrive;"]
 )
 @pytest.mark.parametrize("engine", ["numpy", "compiled"])
-def test_arrivals_and_waits_take_turns(body: str, engine: str) -> None:
+def test_arrivals_and_waits_take_turns(body: str, engine: Any) -> None:
     with pytest.raises(PtxFault, match="every thread arrives, then waits"):
         run(assembled(text_of(body)), "k", 1, 32, [words(64)], engine=engine)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from ptx_async import assembled, both, by_one, text_of, wait
@@ -187,7 +189,7 @@ def test_copies_of_threads_arrive_at_a_barrier() -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("engine", ["numpy", "compiled"])
-def test_misuse(body: str, message: str, engine: str) -> None:
+def test_misuse(body: str, message: str, engine: Any) -> None:
     text = text_of(body)
     assembled(text)
     with pytest.raises(PtxFault, match="thread") as caught:
@@ -196,7 +198,7 @@ def test_misuse(body: str, message: str, engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["numpy", "compiled"])
-def test_a_deadlock_names_the_barrier_its_state_and_who_waits(engine: str) -> None:
+def test_a_deadlock_names_the_barrier_its_state_and_who_waits(engine: Any) -> None:
     text = text_of(
         by_one("mbarrier.init.shared::cta.b64 [%r1+8], 3;")
         + "setp.eq.u32 %p1, %r0, 1;\n"

@@ -87,7 +87,8 @@ def run(
     written in place (any strides: the pointer is that of the first element, and arrays that share
     memory share it there); numpy scalars and Python numbers are passed by value; a ``TensorMap``,
     or a mapping of the names of its arguments to them, is a tensor map. ``shared_bytes``
-    is the dynamic shared memory; a ``cluster`` can only have one block. ``counters`` leaves out those of memory where it is false.
+    is the dynamic shared memory; a ``cluster`` can only have one block. ``counters`` leaves out
+    those of memory where it is false.
     ``budget`` bounds the warp instructions, so that a kernel that never ends is an error.
     ``engine`` is ``"numpy"`` (the reference), ``"compiled"`` (machine code for this CPU; what it
     does not know, numpy runs), or ``"auto"``: numpy for what is over before the compiler would be.
