@@ -191,7 +191,8 @@ def test_strided_operands(dtype):
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
 def test_threads_wait_for_one_another(engine, dtype):
     """More than 48 KiB of tiles, several blocks of keys: checked for races, and on both engines."""
-    arrays = operands((1,), 70, 150, 128, 128, dtype)
+    width = 192
+    arrays = operands((1,), 70, 150, width, width, dtype)
     text = kernel_text(", causal=true")
 
     def simulate(*args, **options):
@@ -199,7 +200,7 @@ def test_threads_wait_for_one_another(engine, dtype):
 
     target = GpuTarget(ARCHITECTURES["sm_80"], with_sass=False).with_simulator(simulate)
     compiled = compile_text(text, arrays, target)
-    outputs = [np.full((1, 70, 128), 7, DTYPES[dtype])]
+    outputs = [np.full((1, 70, width), 7, DTYPES[dtype])]
     target.load(compiled.artifact)(arrays, outputs)
     bound = TOLERANCE[dtype]
     np.testing.assert_allclose(outputs[0].astype(np.float64), reference(text, arrays), atol=bound)
