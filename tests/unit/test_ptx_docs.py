@@ -9,6 +9,7 @@ from wia_compiler.simulators.ptx.decode import _MEMORY, _WARP, IDLE
 from wia_compiler.simulators.ptx.values.compare import COMPARISONS
 from wia_compiler.simulators.ptx.values.floats import FLOATS
 from wia_compiler.simulators.ptx.values.integers import INTEGERS
+from wia_compiler.simulators.ptx.values.lanewise_integers import OTHERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "ptx_simulator.md").read_text("utf-8")
 
@@ -24,7 +25,9 @@ def test_every_opcode_is_listed():
     listed = {
         word.partition(".")[0] for text in re.findall(r"`([^`]*)`", PAGE) for word in text.split()
     }
-    known = {*COMPARISONS, *FLOATS, *INTEGERS, *_MEMORY, *_WARP, "mov", "cvta", "cvt"}
+    known = {*COMPARISONS, *FLOATS, *INTEGERS, *_MEMORY, *_WARP, "mov", "cvta", "cvt", "wgmma"}
+    known |= {re.sub("[24]$", "", name) for name in OTHERS}
+    known = {name.partition(".")[0] for name in known}
     assert known - {"ldu"} <= listed
     assert not {"membar", "fence"} - set(IDLE), "fences, which it names, are known"
 
