@@ -49,6 +49,12 @@ def test_more_than_the_code_can_allocate():
     for engine in ("numpy", "compiled"):
         y[:] = 0
         wia.ptx.run(
-            ptx, launch.entry, 1, 32, [x, y], shared_bytes=launch.dynamic_shared_bytes, engine=engine
+            ptx,
+            launch.entry,
+            1,
+            32,
+            [x, y],
+            shared_bytes=launch.dynamic_shared_bytes,
+            engine=engine,
         )
         assert y.tolist() == [0, 0, 0, 3]
