@@ -136,7 +136,6 @@ def test_the_printed_schedule_gives_the_same_code() -> None:
         ("reduce_sum(A, axis=1)", "parallel q 4", "no axis 'q'"),
         ("reduce_sum(A, axis=1)", "parallel j 0", "which parts of 0 do not cut"),
         ("reduce_sum(A, axis=1)", "parallel j 8; parallel j 4", "one axis in parts"),
-        ("A @ A", "parallel k 8", "a gpu folds a product by its tiles"),
     ],
 )
 def test_refusals(expression: str, schedule: str, message: str) -> None:
