@@ -34,10 +34,11 @@ class Subject:
     name: str
     text: str
     arrays: Mapping[str, np.ndarray[Any, Any]]
+    target: str = TARGET
 
 
 def subjects() -> list[Subject]:
-    """Memory, arithmetic, shuffles, and lanes that part ways."""
+    """Memory, arithmetic, matrix units, shuffles, and lanes that part ways."""
     generator = np.random.default_rng(3)
 
     def normal(*shape: int) -> np.ndarray[Any, Any]:
@@ -53,6 +54,15 @@ def subjects() -> list[Subject]:
             "matmul 512x512x512",
             "kernel k(input a: tensor, input b: tensor, output c: tensor) { c = a @ b; }",
             {"a": normal(512, 512), "b": normal(512, 512)},
+        ),
+        *(
+            Subject(
+                f"matmul 512x512x512 of f16 by {name}",
+                "kernel k(input a: tensor, input b: tensor, output c: tensor) { c = a @ b; }",
+                {each: normal(512, 512).astype(np.float16) for each in "ab"},
+                target,
+            )
+            for name, target in (("mma", TARGET), ("wgmma", "gpu:sm_90a"))
         ),
         Subject(
             "softmax 1024x1024",
@@ -71,7 +81,7 @@ def measure(subject: Subject, samples: int) -> str:
     """One line of the table."""
     (kernel,) = wia.compile(subject.text).values()
     arrays = list(subject.arrays.values())
-    build = kernel.build(*arrays, target=TARGET)
+    build = kernel.build(*arrays, target=subject.target)
     executable: Any = build.executable
     cells: list[str] = []
     instructions = 0.0
