@@ -25,6 +25,7 @@ from wia_compiler.profiler.gpu_sheets import GpuSheet, sheet_for
 HERE = Path(__file__).parent
 TRITON = os.environ.get("BENCH_PY_TRITON", str(HERE.parent / ".bench/triton/bin/python"))
 SECTORS = "derived__memory_l2_theoretical_sectors_global"
+COPIED = "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_ld.sum"
 Array = np.ndarray[Any, Any]
 
 
@@ -192,7 +193,7 @@ class Found:
         count = self.counters.get
         return [
             f"{count('ptx_inst_executed', 0) / 1e3:.0f} k",
-            f"{count(SECTORS, 0) / 1e3:.0f} k",
+            f"{(count(SECTORS, 0) + count(COPIED, 0)) / 1e3:.0f} k",
             f"{count('shared_memory_bank_conflicts', 0):.0f}",
             f"{self.registers}{f' ({self.spills} B spilled)' if self.spills else ''}",
             f"{1e6 * self.time:.1f} µs {self.limiter}",

@@ -19,6 +19,7 @@ from wia_compiler.profiler.gpu_costs import cost_of
 from wia_compiler.profiler.gpu_model import (
     Work,
     dram_bytes,
+    estimate_case,
     estimate_launch,
     estimate_work,
     p_norm,
@@ -102,6 +103,7 @@ BASE = Work(
     2e4,
     8e4,
     1e6,
+    1e4,
 )
 
 
@@ -117,7 +119,14 @@ def test_more_work_is_never_faster(sheet):
             return estimate_work(sheet, work, held(count), blocks, cycles).time
 
         base = dataclasses.replace(BASE, footprint_bytes=BASE.footprint_bytes * scale)
-        for name in ("issued", "wavefronts", "requests", "sectors", "footprint_bytes"):
+        for name in (
+            "issued",
+            "wavefronts",
+            "requests",
+            "sectors",
+            "footprint_bytes",
+            "copied_sectors",
+        ):
             grown = [
                 dataclasses.replace(base, **{name: getattr(base, name) * k})
                 for k in (1, 1.1, 3, 90)
@@ -143,7 +152,7 @@ def test_the_last_wave_costs_as_much_as_a_full_one():
 
 
 def test_what_l2_cannot_hold_comes_again():
-    work = dataclasses.replace(BASE, sectors=1e7, footprint_bytes=1e6)
+    work = dataclasses.replace(BASE, sectors=1e7, footprint_bytes=1e6, copied_sectors=0.0)
     assert dram_bytes(T4, work) == 1e6
     twice = dataclasses.replace(work, footprint_bytes=2.0 * T4.l2_bytes)
     assert dram_bytes(T4, twice) == pytest.approx(2 * T4.l2_bytes + (32e7 - 2 * T4.l2_bytes) / 2)
@@ -311,6 +320,21 @@ def test_products_of_warpgroups_reach_all_of_the_rate():
         return estimate_work(H100, work, held(1), 132, 10.0).parts["tensor"]
 
     assert time("f16 tensor by warpgroup") == pytest.approx(0.63 * time("f16 tensor"))
+
+
+def test_bulk_copies_come_from_l2_and_dram_and_pass_by_l1():
+    A = np.ones((256, 192), np.float16)
+    text = "kernel mm(input A: tensor, input B: tensor, output C: tensor) { C = A @ B; }"
+    kernel = wia.compile(text).mm
+    build = kernel.build(A, A.T.copy(), target="gpu:sm_90a")
+    assert "cp.async.bulk.tensor" in build.assembly("ptx")
+    (found,) = build.profile(A, A.T.copy(), device="H100").estimate.launches
+    work = found.case.work
+    assert work.copied_sectors * 32 >= 2 * A.nbytes
+    assert work.footprint_bytes == 2 * A.nbytes + 2 * 256 * 256
+    without = dataclasses.replace(work, copied_sectors=0.0)
+    parts = estimate_case(dataclasses.replace(found.case, work=without)).parts
+    assert parts["L2"] < found.parts["L2"] and parts["L1"] == found.parts["L1"]
 
 
 OPERATIONS = (

@@ -57,7 +57,8 @@ class Work:
 
     ``units`` are warp instructions by unit, ``tensor`` operations by rate, ``wavefronts`` passes
     over shared memory, ``requests`` and ``sectors`` accesses to global and local memory,
-    ``footprint_bytes`` the least that must come from and go to DRAM.
+    ``copied_sectors`` what bulk copies move between L2 and shared memory, ``footprint_bytes`` the
+    least that must come from and go to DRAM.
     """
 
     issued: float
@@ -67,6 +68,12 @@ class Work:
     requests: float
     sectors: float
     footprint_bytes: float
+    copied_sectors: float = 0.0
+
+    @property
+    def moved_bytes(self) -> float:
+        """Bytes from and to L2."""
+        return (self.sectors + self.copied_sectors) * SECTOR_BYTES
 
 
 @dataclass(frozen=True)
@@ -172,7 +179,7 @@ def estimate_case(case: Case) -> LaunchEstimate:
     parts["tensor"] = sum(
         flops * share / _tensor_rate(sheet, name) for name, flops in work.tensor.items()
     )
-    moved = work.sectors * SECTOR_BYTES
+    moved = work.moved_bytes
     port = L2_PORT_BYTES * sheet.clock_hz
     parts["L2"] = max(moved / sheet.l2_bandwidth, moved * share / port)
     parts["DRAM"] = dram_bytes(sheet, work) / (sheet.bandwidth * DRAM_SHARE)
@@ -186,7 +193,7 @@ def dram_bytes(sheet: GpuSheet, work: Work) -> float:
     not hold.
     """
     once = work.footprint_bytes
-    again = max(0.0, work.sectors * SECTOR_BYTES - once)
+    again = max(0.0, work.moved_bytes - once)
     missed = max(0.0, 1 - sheet.l2_bytes / once) if once else 0.0
     return once + again * missed
 
@@ -211,10 +218,11 @@ def work_of(
         for what in ("requests", "sectors")
     )
     shared = _counted(totals, "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_")
-    asked = sectors * SECTOR_BYTES
+    copied = sum(_counted(totals, name) for name in _COPIED)
+    asked = (sectors + copied) * SECTOR_BYTES
     footprint = asked if footprint_bytes is None else min(asked, footprint_bytes)
     wavefronts = shared + units.get("shuffles", 0.0)
-    return Work(issued, units, tensor, wavefronts, requests, sectors, footprint)
+    return Work(issued, units, tensor, wavefronts, requests, sectors, footprint, copied)
 
 
 def with_sass(work: Work, predicted: Sequence[Predicted], totals: Mapping[str, int]) -> Work:
@@ -238,6 +246,11 @@ def p_norm(times: Iterable[float]) -> float:
 
 
 _FAR = ("global", "local")
+_COPIED = (
+    "l1tex__m_xbar2l1tex_read_sectors_mem_global_op_tma_",
+    "l1tex__m_l1tex2xbar_write_sectors_mem_global_op_tma_",
+)
+"""Counters of what bulk copies move."""
 
 
 def _counted(totals: Mapping[str, int], start: str) -> float:
