@@ -22,8 +22,8 @@ LEAST_PART = 64
 """Points of a part: several tiles of the fold, so that the next one is under way."""
 NARROW_BYTES = 4
 """Narrower elements are multiplied by matrix units, which have a schedule of their own."""
-GAIN = 0.8
-"""A second launch has to save more than the model may be wrong by."""
+LEAST_SAVED = 2 * LAUNCH_SECONDS
+"""What a second launch has to save beside its own time, for the model may be wrong."""
 
 
 def product_parts(nest: FuncOp, architecture: Architecture) -> Parts | None:
@@ -55,7 +55,7 @@ def product_parts(nest: FuncOp, architecture: Architecture) -> Parts | None:
         found.append(Parts(sides.fold, size, parts, alone, shared))
         count *= 2
     best = min(found, key=lambda each: each.shared or 0, default=None)
-    if best is None or best.count < 2 or (best.shared or 0) > GAIN * alone:
+    if best is None or best.count < 2 or (best.shared or 0) + LEAST_SAVED > alone:
         return None
     try:
         check_grid_fold(nest, sides.fold)
