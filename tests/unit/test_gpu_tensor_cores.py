@@ -207,6 +207,15 @@ def test_copies_are_waited_for_and_nobody_writes_what_is_read(expression, schedu
     check(build, arrays, product(expression, *arrays))
 
 
+def test_large_shares_of_a_tile_are_stored_at_once():
+    """Bytes that no asynchronous copy takes, more than a thread holds beside its sums."""
+    arrays = [numbers((131, 203), np.int8), numbers((203, 67), np.int8)]
+    schedule = "tile i 128, j 64; use_tensor_cores"
+    build = built("A @ B", arrays, schedule=schedule, debug=True)
+    assert is_by_tensor_cores(build)
+    assert np.array_equal(build(*arrays), product("A @ B", *arrays).astype(np.int8))
+
+
 def test_the_default_can_be_pasted():
     arrays = [numbers((256, 192), np.float16), numbers((192, 320), np.float16)]
     for target in ("gpu:sm_75", "gpu:sm_80", "gpu:sm_120"):

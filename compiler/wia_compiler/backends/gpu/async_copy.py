@@ -14,6 +14,8 @@ from wia_compiler.passes.llvm.types import size_bytes
 
 ASYNC = "wia.async"
 """Attribute of a ``copy`` leaf of a block: the architecture can copy it without registers."""
+MOST_CARRIED = 48
+"""Elements of a tile that a thread holds beside its sums; more would be spilled."""
 ASYNC_BYTES = (4, 8, 16)
 """What one ``cp.async`` copies."""
 
@@ -31,6 +33,11 @@ class AsyncTileCopy(TileCopy):
         is_plain = isinstance(first, YieldOp) and len(self.op.inputs) == 1
         size = self.width * size_bytes(element_type(self.buffer))
         return ASYNC in self.op.attributes and is_plain and size in ASYNC_BYTES
+
+    @property
+    def is_carried(self) -> bool:
+        """Whether registers hold a thread's share while the block computes: not too much of it."""
+        return not self.is_async and self.slots * self.width <= MOST_CARRIED
 
     def issue(self) -> None:
         """Start the copies at the place where the loops are now."""

@@ -83,7 +83,8 @@ def lower_async_loop(
                                                   contract … stage %t mod 3
 
     One barrier a turn: who copies to a stage has passed the one after the last reads of it. What
-    ``cp.async`` does not copy goes through registers: loaded before the leaves, stored after them.
+    ``cp.async`` does not copy goes through registers: loaded before the leaves, stored after them,
+    or at once where a thread has much of it.
     """
     if parts.loop.trip_count == 0:
         return
@@ -155,12 +156,14 @@ class _Work:
         builder = self.builder
         self._at(turn, stage)
         copies = self._copies()
-        carried = [copy for copy in copies if not copy.is_async]
+        carried = [copy for copy in copies if copy.is_carried]
 
         def start() -> None:
             for copy in copies:
                 if copy.is_async:
                     copy.issue()
+                elif not copy.is_carried:
+                    copy.put(copy.read())
 
         if len(carried) < len(copies):
             builder.when(builder.within(turn, self.count), start)
@@ -170,14 +173,14 @@ class _Work:
         last = builder.number(self.count - 1, IndexType())
         clamped = builder.add(arith.MinSIOp(builder.index(turn), last)).result
         self._at(of_value(clamped, self.count), stage)
-        return [copy.read() for copy in self._copies() if not copy.is_async]
+        return [copy.read() for copy in self._copies() if copy.is_carried]
 
     def _end_copies(self, loaded: Sequence[Sequence[Read]], turn: Index, stage: Index) -> None:
         """Store what registers carry."""
         if not loaded:
             return
         self._at(turn, stage)
-        carried = [copy for copy in self._copies() if not copy.is_async]
+        carried = [copy for copy in self._copies() if copy.is_carried]
 
         def store() -> None:
             for copy, reads in zip(carried, loaded, strict=True):

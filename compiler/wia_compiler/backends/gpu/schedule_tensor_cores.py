@@ -65,6 +65,8 @@ GROUPED_ROWS = 8
 both operands is still in the second-level cache (``GROUP_M`` of Triton's tutorial kernels)."""
 WASTED_BLOCKS = 0.1
 """Groups that do not divide the rows end in blocks without work: so many are taken at most."""
+SMALL_BLOCK_WARPS, SMALL_BLOCK_REGISTERS = 2, 96
+"""ptxas saves registers for as many small blocks as an SM has room for, and spills for it."""
 TENSOR_CORES = "use_tensor_cores"
 ROUNDED = "tf32"
 """The word of ``use_tensor_cores`` that allows f32 operands to be rounded."""
@@ -170,6 +172,7 @@ def tile_for_tensor_cores(nest: FuncOp, product: Product, tiles: MatrixTiles) ->
             "stages": tiles.stages,
             "rounds to": ROUNDED if unit.is_rounded else "nothing",
         },
+        SMALL_BLOCK_REGISTERS if tiles.warps <= SMALL_BLOCK_WARPS else None,
         directives=as_lines(sides, tiles, tf32=unit.is_rounded),
     )
 
