@@ -13,10 +13,10 @@ BUDGET_LINES = {
     "compiler/wia_compiler/frontend": 14500,
     "compiler/wia_compiler/reference": 2800,
     "compiler/wia_compiler/passes": 36000,
-    "compiler/wia_compiler/backends": 20000,
-    "compiler/wia_compiler/simulators": 15000,
+    "compiler/wia_compiler/backends": 22500,
+    "compiler/wia_compiler/simulators": 18500,
     "compiler/wia_compiler/runtime": 5900,
-    "compiler/wia_compiler/profiler": 3500,
+    "compiler/wia_compiler/profiler": 4600,
     "kernels/wia_kernels": 1500,
     "wia_notebook/wia_notebook": 10500,
 }
