@@ -63,6 +63,10 @@ MULTIPLY_ADDS_PER_CYCLE = 2048
 EFFICIENCY = {(128, 256): 1.0, (128, 128): 0.85, (64, 256): 0.8, (128, 64): 0.6, (64, 128): 0.65,
               (64, 64): 0.45}  # fmt: skip
 """How much of that a tile sustains beside its reads of shared memory and L2: an estimate."""
+L2_BYTES_PER_CYCLE = 3100
+"""What all SMs together get from L2 (5.7 TB/s of an H100 SXM at 1.83 GHz; see
+``profiler.gpu_sheets``): small tiles read an operand oftener than it can give it.
+"""
 TILE_CYCLES = 2500
 """What a tile costs beside its products: the first copies, and writing results: an estimate."""
 LAUNCH_REGISTERS = 168
@@ -158,12 +162,14 @@ def _blocks(product: HopperProduct, tile: HopperTile) -> int:
 
 
 def _cycles(product: HopperProduct, tile: HopperTile, architecture: Architecture) -> float:
-    """What the busiest SM takes: its tiles, one after the other."""
+    """What the busiest SM takes, its tiles one after the other, or L2, which all of them read."""
     rate = MULTIPLY_ADDS_PER_CYCLE * 2 / size_bytes(product.element)
     fold = ceil(product.sizes[2] / tile.step) * tile.step
     products = tile.rows * tile.columns * fold / rate / EFFICIENCY[tile.rows, tile.columns]
-    waves = ceil(_blocks(product, tile) / architecture.sm_count)
-    return waves * (products + TILE_CYCLES)
+    blocks = _blocks(product, tile)
+    waves = ceil(blocks / architecture.sm_count)
+    read = blocks * (tile.rows + tile.columns) * fold * size_bytes(product.element)
+    return max(waves * products, read / L2_BYTES_PER_CYCLE) + waves * TILE_CYCLES
 
 
 def _tiled(
