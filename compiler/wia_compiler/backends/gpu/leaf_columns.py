@@ -61,8 +61,12 @@ def fold_columns(leaf: Leaf, threads: int, member: Index) -> None:
             held = builder.load(leaf.outputs[number], at)
             builder.store(combine(leaf, number, held, total), leaf.outputs[number], at)
 
-    everywhere = all(scope_of(value) == "register" for value in leaf.op.outputs)
-    builder.when(None if everywhere else builder.within(member, columns), add)
+    # In memory, and in registers that lie across the block, a result is its own thread's alone.
+    own_alone = any(
+        scope_of(value) != "register" or value in leaf.kernel.distributed
+        for value in leaf.op.outputs
+    )
+    builder.when(builder.within(member, columns) if own_alone else None, add)
 
 
 def _identity(leaf: Leaf, number: int) -> SSAValue:
