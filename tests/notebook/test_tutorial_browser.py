@@ -61,8 +61,9 @@ def test_the_refusal_is_drawn_with_its_reason(tutorial) -> None:
 def test_the_gpu_build_shows_ptx_and_its_resources(tutorial) -> None:
     explorer = tutorial.page.locator(".wia").nth(2)
     explorer.locator("[data-tab=assembly]").click()
-    panel = explorer.locator(".wia-panel").inner_text()
-    assert ".visible .entry edges_kernel" in panel
+    # A long text is sent when it is looked at.
+    entry = explorer.locator(".wia-panel .ln", has_text=".visible .entry edges_kernel")
+    entry.wait_for(timeout=60_000)
     assert "Registers per thread" in explorer.inner_text()
 
 

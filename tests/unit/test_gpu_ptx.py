@@ -8,7 +8,7 @@ import pytest
 import wia_kernels
 from unit.gpu_programs import build
 from unit.gpu_tools import needs_ptxas
-from wia_compiler.backends.gpu import emit, tools
+from wia_compiler.backends.gpu import emit, machine_code, tools
 from wia_compiler.backends.gpu.target import make_target, targets
 from wia_compiler.base.errors import TargetError
 from wia_compiler.passes.target import Artifact
@@ -97,7 +97,9 @@ def test_rows_are_folded_by_butterflies():
     warp = ptx_of(softmax, (512, 512))
     assert count(warp, r"shfl\.sync\.bfly\.b32") == 2 * 5
     assert count(warp, r"bar\.sync") == 0
-    assert count(warp, r"ld\.global") == 16, "the row is read once, an element a lane in turn"
+    assert count(warp, r"ld\.global\S*\.v4\.b32") == count(warp, r"ld\.global") == 4, (
+        "the row is read once: 16 elements a lane, four at a time"
+    )
     block = ptx_of(softmax, (3, 4096))
     assert count(block, r"bar\.sync") == 2
     assert "ld.shared" in block and "st.shared" in block
@@ -193,21 +195,25 @@ def test_stages_and_files():
     assert set(compiled.artifact.assembly) == {"llvm", "ptx", "sass"}
     assert compiled.artifact.files["kernel.cubin"][:4] == b"\x7fELF"
     (decision,) = compiled.trace.stage("schedule").decisions
-    assert decision.numbers["threads"] == 256
+    assert decision.numbers["threads"] == compiled.artifact.resources["threads_per_block"]
+    assert f".maxntid {decision.numbers['threads']}" in compiled.artifact.assembly["ptx"]
 
 
 def test_without_ptxas_the_ptx_is_there(monkeypatch):
-    monkeypatch.setattr(emit, "find_tool", lambda name: None)
+    monkeypatch.setattr(machine_code, "find_tool", lambda name: None)
     compiled = build(MATMUL, arrays(((9, 9), (9, 9))), "sm_90")
     assert [stage.name for stage in compiled.trace.stages][-1] == "ptx"
     assert tools.INSTALL_COMMAND in compiled.artifact.resources["missing"]
-    assert compiled.artifact.resources["threads_per_block"] == 256
+    (decision,) = compiled.trace.stage("schedule").decisions
+    assert compiled.artifact.resources["threads_per_block"] == decision.numbers["threads"]
 
 
 @needs_ptxas
 def test_without_nvdisasm_the_resources_are_there(monkeypatch):
     find = tools.find_tool
-    monkeypatch.setattr(emit, "find_tool", lambda name: find(name) if name == "ptxas" else None)
+    monkeypatch.setattr(
+        machine_code, "find_tool", lambda name: find(name) if name == "ptxas" else None
+    )
     compiled = build(MATMUL, arrays(((9, 9), (9, 9))), "sm_90", with_sass=True)
     assert "sass" not in compiled.artifact.assembly
     assert compiled.artifact.resources["registers"] > 0

@@ -237,9 +237,9 @@ def test_the_library_product_is_predicted_within_a_tenth(architecture):
 
 
 def test_without_the_assembler_two_columns_are_empty(monkeypatch):
-    from wia_compiler.backends.gpu import emit
+    from wia_compiler.backends.gpu import machine_code
 
-    monkeypatch.setattr(emit, "find_tool", lambda name: None)
+    monkeypatch.setattr(machine_code, "find_tool", lambda name: None)
     a = np.ones((9, 11), np.float32)
     build = wia.compile(PROGRAM.replace("layer", "bare")).bare.build(
         a, a.T.copy(), target="gpu:sm_89", debug=True
