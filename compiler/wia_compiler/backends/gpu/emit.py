@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 
 from wia_compiler.backends.gpu.architecture import Architecture
+from wia_compiler.backends.gpu.bounds import relax_bounds
 from wia_compiler.backends.gpu.launch import plan_of
 from wia_compiler.backends.gpu.machine_code import machine_code
 from wia_compiler.backends.gpu.resources import resources_of
@@ -64,6 +65,8 @@ def generate(
     spans = ptx_line_spans(ptx, emitted.spans)
     ptx_done = time.perf_counter_ns()
     machine = machine_code(ptx, architecture, with_sass=with_sass)
+    if machine.log is not None and (relaxed := relax_bounds(ptx, machine.log, architecture)) != ptx:
+        ptx, machine = relaxed, machine_code(relaxed, architecture, with_sass=with_sass)
     llvm_spans = llvm_line_spans(emitted)
     stages = [
         Stage("llvm", "low", "llvm", emitted.text, llvm_done - started, line_spans=llvm_spans),

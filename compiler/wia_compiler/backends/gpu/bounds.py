@@ -1,0 +1,47 @@
+"""Launch bounds that cost more than they bring: where ptxas would spill for them they are lowered.
+
+A schedule asks for so many blocks on an SM (``.minnctapersm``), which bounds a thread's registers.
+What it knows of registers is an estimate; ptxas, which knows, keeps to the bound and spills. One
+block fewer is then the better bargain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from wia_compiler.backends.gpu.architecture import Architecture
+from wia_compiler.backends.gpu.resources import parse_usage
+from wia_compiler.backends.gpu.tools import assemble
+
+MOST_TRIES = 6
+"""Blocks fewer that are tried one by one; then the bound goes."""
+_ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
+_BOUND = re.compile(r"^\.minnctapersm\s+(\d+)\s*$")
+
+
+def relax_bounds(ptx: str, log: str, architecture: Architecture) -> str:
+    """The PTX with bounds lowered until no entry that has one spills; its lines stay in place.
+
+    ``log`` is what ``ptxas -v`` said of it. An entry that spills without a bound keeps its text.
+    """
+    for tried in range(MOST_TRIES + 1):
+        spilling = {name for name, used in parse_usage(log)[0].items() if used.spill_store_bytes}
+        lowered = _lowered(ptx, spilling, drop=tried == MOST_TRIES)
+        if lowered == ptx:
+            return ptx
+        ptx, log = lowered, assemble(lowered, architecture.name).log
+    return ptx
+
+
+def _lowered(ptx: str, entries: Collection[str], *, drop: bool) -> str:
+    """One block fewer for some entries, or (``drop``, and for one block) no bound."""
+    lines = ptx.split("\n")
+    entry = ""
+    for number, line in enumerate(lines):
+        if found := _ENTRY.search(line):
+            entry = found[1]
+        elif entry in entries and (bound := _BOUND.match(line)):
+            blocks = int(bound[1]) - 1
+            lines[number] = "" if drop or blocks < 1 else f".minnctapersm {blocks}"
+    return "\n".join(lines)
