@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from wia_compiler.passes.status_checks import checks_of
 from wia_compiler.backends.cpu.execute import CpuExecutable, load_executable
 from wia_compiler.backends.cpu.host import this_host
 from wia_compiler.backends.cpu.lower import workspace_bytes
@@ -15,6 +14,7 @@ from wia_compiler.passes.expand_math import ExpandOptions, expand_math
 from wia_compiler.passes.llvm.emit import emit_llvm
 from wia_compiler.passes.llvm.options import x86_options
 from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
+from wia_compiler.passes.status_checks import checks_of
 from wia_compiler.passes.target import Artifact
 from xdsl.dialects.builtin import ModuleOp
 

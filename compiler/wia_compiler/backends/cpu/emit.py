@@ -10,7 +10,6 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
-from wia_compiler.passes.status_checks import checks_of
 from wia_compiler.backends.cpu.elf import OBJECT, check_symbols, code_size
 from wia_compiler.backends.cpu.host import Host
 from wia_compiler.backends.cpu.lower import workspace_bytes
@@ -22,6 +21,7 @@ from wia_compiler.passes.llvm.emit import emit_llvm
 from wia_compiler.passes.llvm.options import POOL, cpu_options
 from wia_compiler.passes.llvm.spans import llvm_line_spans
 from wia_compiler.passes.llvm.worker import CodeRequest, generate
+from wia_compiler.passes.status_checks import checks_of
 from wia_compiler.passes.target import ArraySpec, Artifact
 
 _PLACE = re.compile(r"\s\.loc\s+\d+\s+(\d+)\s+(\d+)")

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from wia_compiler.backends.cpu.elf import OBJECT, check_symbols, undefined_symbols
 from wia_compiler.backends.cpu.fastcall import fast_caller
 from wia_compiler.backends.cpu.host import this_host
-from wia_compiler.passes.status_record import raise_failure
 from wia_compiler.backends.cpu.threads import start_pool
 from wia_compiler.passes.llvm.library import llvm_binding
 from wia_compiler.passes.llvm.options import POOL
+from wia_compiler.passes.status_record import raise_failure
 from wia_compiler.passes.target import Artifact, NativeCode
 
 Array = NDArray[Any]

@@ -21,7 +21,6 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from wia_compiler.backends.cpu.axis_order import walk_memory_last
-from wia_compiler.passes.status_checks import lower_checks
 from wia_compiler.backends.cpu.guards import guard_leaf
 from wia_compiler.backends.cpu.hoist import hoist_checks
 from wia_compiler.backends.cpu.lane_plan import plan_lanes
@@ -55,6 +54,7 @@ from wia_compiler.passes.llvm.types import num_elements, size_bytes
 from wia_compiler.passes.lower_leaf import lower_leaf_to_loops
 from wia_compiler.passes.points.vectorise import vectorise_points
 from wia_compiler.passes.scf_rewrites import expand_hints
+from wia_compiler.passes.status_checks import lower_checks
 
 STACK_LIMIT_BYTES = 16 * 1024
 """Register buffers of a nest beyond this live in the workspace: stacks of threads are small."""
