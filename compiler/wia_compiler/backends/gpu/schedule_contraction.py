@@ -45,8 +45,6 @@ FOLD_STEP = 16
 """How much of the folded axis is in shared memory at a time, where a schedule does not say."""
 TESTS = 32
 """More registers where elements are read one by one, beside two for the place of each."""
-WIDENING = 16
-"""More of them where such elements are narrower than a register."""
 TILES = "tiles in shared memory"
 PADDING = 4
 """Elements at the end of a row in shared memory that was turned."""
@@ -193,8 +191,7 @@ def _tiled(
     least = REGISTERS_PER_SM // (threads * min(each.max_blocks for each in ARCHITECTURES.values()))
     registers = registers_of(rows, columns, step, size_bytes(element_type(leaf.outputs[0])))
     if scattered:
-        narrow = any(size_bytes(element_type(leaf.inputs[number])) < 4 for number in read)
-        registers += WIDENING * narrow + TESTS + 2 * (rows.block + columns.block) * step // threads
+        registers += TESTS + 2 * (rows.block + columns.block) * step // threads
     directives = as_directives(tiles, {sides.fold: step})
     if stages > 1:
         directives = (*directives, directive("pipeline", {sides.fold: stages}))
@@ -229,9 +226,6 @@ def _stage(leaf: ComputeOp, number: int, loop: ForOp, sides: Sides) -> ComputeOp
     copied = _copy_order(leaf, number, sides.columns)
     order = sorted(copied, key=lambda name: name != sides.fold)
     padding = PADDING if copied[-1] == sides.fold and len(order) > 1 else 0
-    if leaf.sizes[leaf.axis_names.index(sides.fold)] % 2:
-        # Copied one by one, down whole columns: what threads write is then dense.
-        padding = 0
     _, _, staged = stage_operand(
         leaf, number, loop, "shared", level="block", order=order, copied=copied, padding=padding
     )
