@@ -221,11 +221,15 @@ def _stage(leaf: ComputeOp, number: int, loop: ForOp, sides: Sides) -> ComputeOp
 
     Threads copy neighbours in memory. A tile whose rows go along the folded axis there is turned on
     the way; 4 elements of padding then keep what threads write, which goes down a column, in
-    different banks (``TileCopy``).
+    different banks (``TileCopy``). Rows of an odd length have no vectors to turn, and no padding
+    that keeps 16 bytes together would do: those are copied as they are to lie.
     """
     copied = _copy_order(leaf, number, sides.columns)
     order = sorted(copied, key=lambda name: name != sides.fold)
-    padding = PADDING if copied[-1] == sides.fold and len(order) > 1 else 0
+    is_turned = copied[-1] == sides.fold and len(order) > 1
+    if is_turned and leaf.sizes[leaf.axis_names.index(sides.fold)] % 2:
+        copied, is_turned = order, False
+    padding = PADDING if is_turned else 0
     _, _, staged = stage_operand(
         leaf, number, loop, "shared", level="block", order=order, copied=copied, padding=padding
     )
