@@ -8,6 +8,7 @@ import pytest
 from corpus import TARGETS, Sample, samples, snapshots
 from iree.compiler import ir
 from stages_page import PLAIN, stages
+from wia_compiler.dialects.text import parse_ir, print_ir
 
 _EACH = pytest.mark.parametrize("sample", samples(), ids=str)
 _TARGET = pytest.mark.parametrize("target", TARGETS)
@@ -32,7 +33,11 @@ def test_plain_stages_are_mlir(sample: Sample, target: str) -> None:
     plain = [stage for stage in snapshots(sample, target) if stage.name in PLAIN]
     assert plain
     for stage in plain:
-        read(stage.text, custom_dialects=False)
+        if "nvgpu." in stage.text:
+            # MLIR prints these ops so itself, and with strict properties does not read them back.
+            assert print_ir(parse_ir(stage.text)) == stage.text
+        else:
+            read(stage.text, custom_dialects=False)
 
 
 @_TARGET

@@ -68,7 +68,8 @@ def place_shared_buffers(kernel: FuncOp) -> None:
 def _bytes(size: int) -> memref.AllocOp:
     """Static shared memory that others are views of."""
     type = MemRefType(i8, [size], memory_space=StringAttr("shared"))
-    made = memref.AllocOp([], [], type, IntegerAttr(ALIGNMENT, i64))
+    made = memref.AllocOp([], [], type)
+    made.attributes["wia.alignment"] = IntegerAttr(ALIGNMENT, i64)
     made.memref.name_hint = "shared"
     return made
 
