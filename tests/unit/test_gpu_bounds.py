@@ -94,3 +94,13 @@ def test_a_build_runs_the_text_that_was_assembled(architecture):
     assert build.stage("ptx").text == build.assembly("ptx")
     assert build.artifact.files["kernel.ptx"].decode() == build.assembly("ptx")
     np.testing.assert_array_equal(build(a, a), a @ a)
+
+
+@needs_ptxas
+def test_a_bound_of_registers_is_raised_until_nothing_is_spilled():
+    text = HEAD + entry("tight", ".maxnreg 32")
+    assert spills_of(text)["tight"] > 0
+    relaxed = relax_bounds(text, assemble(text, "sm_80").log, SM_80)
+    assert spills_of(relaxed)["tight"] == 0
+    (bound,) = re.findall(r"\.maxnreg (\d+)", relaxed)
+    assert 32 < int(bound) <= 32 + 6 * 16 and relaxed.count("\n") == text.count("\n")

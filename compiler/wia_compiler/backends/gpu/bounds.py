@@ -1,8 +1,8 @@
 """Launch bounds that cost more than they bring: where ptxas would spill for them they are lowered.
 
-A schedule asks for so many blocks on an SM (``.minnctapersm``), which bounds a thread's registers.
-What it knows of registers is an estimate; ptxas, which knows, keeps to the bound and spills. One
-block fewer is then the better bargain.
+A schedule asks for so many blocks on an SM (``.minnctapersm``), which bounds a thread's registers,
+or bounds these (``.maxnreg``). What it knows of registers is an estimate; ptxas, which knows, keeps
+to the bound and spills. One block fewer, or 16 registers more, is then the better bargain.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from wia_compiler.backends.gpu.architecture import Architecture
+from wia_compiler.backends.gpu.architecture import MAX_REGISTERS_PER_THREAD, Architecture
 from wia_compiler.backends.gpu.resources import parse_usage
 from wia_compiler.backends.gpu.tools import assemble
 
 MOST_TRIES = 6
-"""Blocks fewer that are tried one by one; then the bound goes."""
+"""Steps by which a bound is lowered one by one; then it goes."""
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
-_BOUND = re.compile(r"^\.minnctapersm\s+(\d+)\s*$")
+_BOUND = re.compile(r"^\.(minnctapersm|maxnreg)\s+(\d+)\s*$")
+_MORE_REGISTERS = 16
 
 
 def relax_bounds(ptx: str, log: str, architecture: Architecture) -> str:
@@ -35,13 +36,15 @@ def relax_bounds(ptx: str, log: str, architecture: Architecture) -> str:
 
 
 def _lowered(ptx: str, entries: Collection[str], *, drop: bool) -> str:
-    """One block fewer for some entries, or (``drop``, and for one block) no bound."""
+    """One step less for some entries, or (``drop``, and where there is none left) no bound."""
     lines = ptx.split("\n")
     entry = ""
     for number, line in enumerate(lines):
         if found := _ENTRY.search(line):
             entry = found[1]
         elif entry in entries and (bound := _BOUND.match(line)):
-            blocks = int(bound[1]) - 1
-            lines[number] = "" if drop or blocks < 1 else f".minnctapersm {blocks}"
+            name, value = bound[1], int(bound[2])
+            value = value - 1 if name == "minnctapersm" else value + _MORE_REGISTERS
+            ends = value < 1 or value > MAX_REGISTERS_PER_THREAD
+            lines[number] = "" if drop or ends else f".{name} {value}"
     return "\n".join(lines)
