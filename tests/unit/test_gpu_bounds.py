@@ -71,9 +71,11 @@ def test_a_bound_is_lowered_until_nothing_is_spilled():
 def test_what_fits_stays_as_it_is():
     text = HEAD + entry("roomy", ".minnctapersm 4", 8)
     assert relax_bounds(text, assemble(text, "sm_80").log, SM_80) == text
-    bare = HEAD + entry("bare", "", 400)
-    log = assemble(bare, "sm_80").log
-    assert relax_bounds(bare, log, SM_80) == bare, "without a bound there is nothing to lower"
+    bare = HEAD + entry("bare", "", 8)
+    assert relax_bounds(bare, assemble(bare, "sm_80").log, SM_80) == bare
+    huge = HEAD + entry("huge", "", 400)
+    relaxed = relax_bounds(huge, assemble(huge, "sm_80").log, SM_80)
+    assert relaxed == huge.replace(".maxntid 256", ".maxntid 256 .minnctapersm 1"), "all registers"
 
 
 @needs_ptxas

@@ -18,13 +18,15 @@ MOST_TRIES = 6
 """Steps by which a bound is lowered one by one; then it goes."""
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
 _BOUND = re.compile(r"^\.(minnctapersm|maxnreg)\s+(\d+)\s*$")
+_THREADS = re.compile(r"^\.maxntid\s+\d+\s*$")
 _MORE_REGISTERS = 16
 
 
 def relax_bounds(ptx: str, log: str, architecture: Architecture) -> str:
-    """The PTX with bounds lowered until no entry that has one spills; its lines stay in place.
+    """The PTX with bounds lowered until no entry spills for one; its lines stay in place.
 
-    ``log`` is what ``ptxas -v`` said of it. An entry that spills without a bound keeps its text.
+    ``log`` is what ``ptxas -v`` said of it. Without a bound ptxas chooses one by itself, and
+    spills for it now and then: ``.minnctapersm 1`` leaves it all registers.
     """
     for tried in range(MOST_TRIES + 1):
         spilling = {name for name, used in parse_usage(log)[0].items() if used.spill_store_bytes}
@@ -42,6 +44,8 @@ def _lowered(ptx: str, entries: Collection[str], *, drop: bool) -> str:
     for number, line in enumerate(lines):
         if found := _ENTRY.search(line):
             entry = found[1]
+        elif entry in entries and _THREADS.match(line) and not _BOUND.match(lines[number + 1]):
+            lines[number] = f"{line} .minnctapersm 1"
         elif entry in entries and (bound := _BOUND.match(line)):
             name, value = bound[1], int(bound[2])
             value = value - 1 if name == "minnctapersm" else value + _MORE_REGISTERS
