@@ -34,7 +34,7 @@ def test_plain_stages_are_mlir(sample: Sample, target: str) -> None:
     assert plain
     for stage in plain:
         if "nvgpu." in stage.text:
-            # MLIR prints these ops so itself, and with strict properties does not read them back.
+            # Properties stand in braces here; newer MLIR reads them without: not plain yet.
             assert print_ir(parse_ir(stage.text)) == stage.text
         else:
             read(stage.text, custom_dialects=False)

@@ -162,7 +162,7 @@ def _allocate(writer: Writer, op: memref.AllocOp | memref.AllocaOp) -> None:
     type_ = memref_type(op.memref)
     element = memory_type(type_.element_type, writer.options)
     count = num_elements(type_)
-    # MLIR does not read its own ``alignment`` of an allocation in custom form.
+    # xDSL prints ``alignment`` in braces, where newer MLIR does not read it.
     known = op.attributes.get("wia.alignment", op.alignment)
     alignment = known.value.data if isinstance(known, IntegerAttr) else 0
     match scope_of(type_):
