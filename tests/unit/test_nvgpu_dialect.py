@@ -7,13 +7,13 @@ from wia_compiler.dialects.text import parse_ir, print_ir
 from xdsl.utils.exceptions import VerifyException
 
 _TEXTS = [
-    "%r = nvgpu.ldmatrix %tile[%i, %j] {numTiles = 4 : i32, transpose = false} "
+    "%r = nvgpu.ldmatrix %tile[%i, %j] numTiles = 4 transpose = false "
     ': memref<64x32xf16, "shared"> -> vector<4x2xf16>',
-    "%r = nvgpu.ldmatrix %tile[%i, %j] {numTiles = 2 : i32, transpose = true} "
+    "%r = nvgpu.ldmatrix %tile[%i, %j] numTiles = 2 transpose = true "
     ': memref<64x32xf16, "shared"> -> vector<2x2xf16>',
     "%r = nvgpu.device_async_copy %x[%i, %j], %tile[%j, %i], 8 "
     ': memref<100x100xf16> to memref<64x32xf16, "shared">',
-    "%r = nvgpu.device_async_copy %x[%i, %j], %tile[%j, %i], 8, %i {bypassL1} "
+    "%r = nvgpu.device_async_copy %x[%i, %j], %tile[%j, %i], 8, %i bypassL1 "
     ': memref<100x100xf16> to memref<64x32xf16, "shared">',
     "%r = nvgpu.device_async_create_group",
 ]
@@ -38,9 +38,9 @@ def test_ops_are_printed_as_they_are_read(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "%r = nvgpu.mma.sync (%a, %b, %c) {mmaShape = [16, 8, 16]} "
+        "%r = nvgpu.mma.sync (%a, %b, %c) mmaShape = [16, 8, 16] "
         ": (vector<4x2xf16>, vector<2x2xf16>, vector<2x2xf32>) -> vector<2x2xf32>",
-        "%r = nvgpu.mma.sync (%w, %v, %c) {mmaShape = [16, 8, 8], tf32Enabled} "
+        "%r = nvgpu.mma.sync (%w, %v, %c) mmaShape = [16, 8, 8] tf32Enabled "
         ": (vector<4x1xf32>, vector<2x1xf32>, vector<2x2xf32>) -> vector<2x2xf32>",
         "%r = vector.from_elements %s, %s, %s, %s : vector<2x2xf32>",
         "%r = vector.extract_strided_slice %a {offsets = [2], sizes = [2], strides = [1]} "
@@ -58,7 +58,7 @@ def test_groups_are_waited_for():
         "%t = nvgpu.device_async_copy %x[%i, %j], %tile[%i, %j], 2 "
         ': memref<100x100xf16> to memref<64x32xf16, "shared">\n'
         "%g = nvgpu.device_async_create_group %t\n"
-        "nvgpu.device_async_wait %g {numGroups = 1 : i32}\nnvgpu.device_async_wait %g"
+        "nvgpu.device_async_wait %g numGroups = 1\nnvgpu.device_async_wait %g"
     )
     module = function(text)
     module.verify()
@@ -69,27 +69,27 @@ def test_groups_are_waited_for():
     "text,reason",
     [
         (
-            "%r = nvgpu.ldmatrix %x[%i, %j] {numTiles = 4 : i32, transpose = false} "
+            "%r = nvgpu.ldmatrix %x[%i, %j] numTiles = 4 transpose = false "
             ": memref<100x100xf16> -> vector<4x2xf16>",
             "ldmatrix reads shared memory",
         ),
         (
-            "%r = nvgpu.ldmatrix %tile[%i, %j] {numTiles = 3 : i32, transpose = false} "
+            "%r = nvgpu.ldmatrix %tile[%i, %j] numTiles = 3 transpose = false "
             ': memref<64x32xf16, "shared"> -> vector<3x2xf16>',
             "1, 2 or 4 tiles, not 3",
         ),
         (
-            "%r = nvgpu.ldmatrix %tile[%i] {numTiles = 4 : i32, transpose = false} "
+            "%r = nvgpu.ldmatrix %tile[%i] numTiles = 4 transpose = false "
             ': memref<64x32xf16, "shared"> -> vector<4x2xf16>',
             "1 indices for",
         ),
         (
-            "%r = nvgpu.mma.sync (%a, %b, %c) {mmaShape = [16, 8, 8]} "
+            "%r = nvgpu.mma.sync (%a, %b, %c) mmaShape = [16, 8, 8] "
             ": (vector<4x2xf16>, vector<2x2xf16>, vector<2x2xf32>) -> vector<2x2xf32>",
             "a lane's part of 16 × 8 × 8 is vector<2x2xf16>, vector<1x2xf16>, vector<2x2xf32>",
         ),
         (
-            "%r = nvgpu.mma.sync (%w, %v, %c) {mmaShape = [16, 8, 8]} "
+            "%r = nvgpu.mma.sync (%w, %v, %c) mmaShape = [16, 8, 8] "
             ": (vector<4x1xf32>, vector<2x1xf32>, vector<2x2xf32>) -> vector<2x2xf32>",
             "multiplied as tf32, which tf32Enabled says",
         ),
@@ -99,7 +99,7 @@ def test_groups_are_waited_for():
             "4, 8 or 16 bytes, not 2",
         ),
         (
-            "%r = nvgpu.device_async_copy %x[%i, %j], %tile[%i, %j], 4 {bypassL1} "
+            "%r = nvgpu.device_async_copy %x[%i, %j], %tile[%i, %j], 4 bypassL1 "
             ': memref<100x100xf16> to memref<64x32xf16, "shared">',
             "copies of 16 bytes bypass L1",
         ),

@@ -59,7 +59,7 @@ def product_text(element, dtype, shape, total):
     per = 4 // np.dtype(dtype).itemsize
     a, b = (size * depth // 32 // per for size in (rows, columns))
     c = rows // 8
-    tf32 = ", tf32Enabled" if element == "f32" else ""
+    tf32 = " tf32Enabled" if element == "f32" else ""
     loads = "\n".join(
         f"%{name}f = vector.load %{name}[%t, %z] : memref<32x{n}x{type}>, vector<{n}x{type}>"
         for name, n, type in (("a", a * per, element), ("b", b * per, element), ("c", 2 * c, total))
@@ -82,7 +82,7 @@ def product_text(element, dtype, shape, total):
         )
     kind = f"vector<{a}x{per}x{element}>, vector<{b}x{per}x{element}>, vector<{c}x2x{total}>"
     made.append(
-        f"%d = nvgpu.mma.sync (%am, %bm, %cm) {{mmaShape = [{rows}, {columns}, {depth}]{tf32}}} "
+        f"%d = nvgpu.mma.sync (%am, %bm, %cm) mmaShape = [{rows}, {columns}, {depth}]{tf32} "
         f": ({kind}) -> vector<{c}x2x{total}>"
     )
     for n in range(2 * c):
@@ -168,7 +168,7 @@ def copied(tiles, transpose, copy):
         "%z = arith.constant 0 : index\n"
         '%s = memref.alloc() : memref<32x8xf16, "shared">\n'
         f'{copy}\n"gpu.barrier"() : () -> ()\n'
-        f"%m = nvgpu.ldmatrix %s[%t, %z] {{numTiles = {tiles} : i32, transpose = {turned}}} "
+        f"%m = nvgpu.ldmatrix %s[%t, %z] numTiles = {tiles} transpose = {turned} "
         f': memref<32x8xf16, "shared"> -> vector<{tiles}x2xf16>\n' + "\n".join(stores),
     )
 
@@ -184,7 +184,7 @@ def async_copy(elements, given="", flags=""):
         ]
     lines += [
         "%g = nvgpu.device_async_create_group",
-        "nvgpu.device_async_wait %g {numGroups = 0 : i32}",
+        "nvgpu.device_async_wait %g numGroups = 0",
     ]
     return "\n".join(lines)
 
@@ -194,7 +194,7 @@ def async_copy(elements, given="", flags=""):
 def test_ldmatrix_gives_rows_and_columns(tiles, transpose):
     x = RNG.standard_normal((32, 8)).astype(np.float16)
     out = np.zeros((32, 2 * tiles), np.float16)
-    text = ptx_of(copied(tiles, transpose, async_copy(8, flags=" {bypassL1}")))
+    text = ptx_of(copied(tiles, transpose, async_copy(8, flags=" bypassL1")))
     assert "cp.async.cg.shared.global" in text
     run(text, "k", 1, 32, [x, out])
     for lane in LANES:

@@ -2,13 +2,13 @@
 
 ::
 
-    %a = nvgpu.ldmatrix %tile[%i, %k] {numTiles = 4 : i32, transpose = false}
+    %a = nvgpu.ldmatrix %tile[%i, %k] numTiles = 4 transpose = false
            : memref<64x32xf16, "shared"> -> vector<4x2xf16>
-    %d = nvgpu.mma.sync (%a, %b, %c) {mmaShape = [16, 8, 16]}
+    %d = nvgpu.mma.sync (%a, %b, %c) mmaShape = [16, 8, 16]
            : (vector<4x2xf16>, vector<2x2xf16>, vector<2x2xf32>) -> vector<2x2xf32>
     %t = nvgpu.device_async_copy %x[%i], %tile[%j], 8 : memref<…> to memref<…, "shared">
     %g = nvgpu.device_async_create_group %t
-    nvgpu.device_async_wait %g {numGroups = 1 : i32}
+    nvgpu.device_async_wait %g numGroups = 1
 
 A vector holds the part of a matrix that one lane has: a row for each of its registers of 32 bits.
 """
@@ -129,7 +129,9 @@ class LdMatrixOp(IRDLOperation):
 
     def print(self, printer: Printer) -> None:
         _print_place(printer, self.memref, self.indices)
-        _print_properties(printer, self)
+        turned = "true" if self.transpose.value.data else "false"
+        printer.print_string(f" numTiles = {self.numTiles.value.data} transpose = {turned}")
+        printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.memref.type)
         printer.print_string(" -> ")
@@ -138,18 +140,18 @@ class LdMatrixOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         source, indices = _parse_place(parser)
+        parser.parse_keyword("numTiles")
+        parser.parse_punctuation("=")
+        tiles = parser.parse_integer()
+        parser.parse_keyword("transpose")
+        parser.parse_punctuation("=")
+        transpose = parser.parse_boolean()
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         memref = parser.resolve_operand(source, parser.parse_type())
         parser.parse_punctuation("->")
         parser.parse_type()
-        tiles, transpose = attributes.pop("numTiles"), attributes.pop("transpose")
-        op = cls(
-            memref,
-            _indices(parser, indices),
-            cast("IntegerAttr[IntegerType]", tiles).value.data,
-            transpose=bool(cast("IntegerAttr[IntegerType]", transpose).value.data),
-        )
+        op = cls(memref, _indices(parser, indices), tiles, transpose=transpose)
         op.attributes = attributes
         return op
 
@@ -202,12 +204,12 @@ class MmaSyncOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(" (")
         printer.print_list(self.operands, printer.print_ssa_value)
-        printer.print_string(") {mmaShape = [")
+        printer.print_string(") mmaShape = [")
         printer.print_string(", ".join(map(str, self.shape)))
         printer.print_string("]")
         if self.tf32Enabled is not None:
-            printer.print_string(", tf32Enabled")
-        printer.print_string("} : (")
+            printer.print_string(" tf32Enabled")
+        printer.print_string(" : (")
         printer.print_list(self.operand_types, printer.print_attribute)
         printer.print_string(") -> ")
         printer.print_attribute(self.res.type)
@@ -217,15 +219,18 @@ class MmaSyncOp(IRDLOperation):
         operands = parser.parse_comma_separated_list(
             parser.Delimiter.PAREN, parser.parse_unresolved_operand
         )
-        attributes = parser.parse_optional_attr_dict()
+        parser.parse_keyword("mmaShape")
+        parser.parse_punctuation("=")
+        rows, columns, depth = parser.parse_comma_separated_list(
+            parser.Delimiter.SQUARE, parser.parse_integer
+        )
+        tf32 = parser.parse_optional_keyword("tf32Enabled") is not None
         parser.parse_punctuation(":")
         types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
         parser.parse_punctuation("->")
         parser.parse_type()
         a, b, c = parser.resolve_operands(operands, types, parser.pos)
-        sizes = cast("ArrayAttr[IntegerAttr[IntegerType]]", attributes["mmaShape"])
-        rows, columns, depth = (size.value.data for size in sizes)
-        return cls(a, b, c, (rows, columns, depth), tf32="tf32Enabled" in attributes)
+        return cls(a, b, c, (rows, columns, depth), tf32=tf32)
 
     def verify_(self) -> None:
         a, b, c = (cast("VectorType[Attribute]", each.type) for each in self.operands)
@@ -303,7 +308,7 @@ class DeviceAsyncCopyOp(IRDLOperation):
             printer.print_string(", ")
             printer.print_ssa_value(self.srcElements)
         if self.bypassL1 is not None:
-            printer.print_string(" {bypassL1}")
+            printer.print_string(" bypassL1")
         printer.print_string(" : ")
         printer.print_attribute(self.src.type)
         printer.print_string(" to ")
@@ -319,7 +324,7 @@ class DeviceAsyncCopyOp(IRDLOperation):
         given = None
         if parser.parse_optional_punctuation(","):
             given = parser.resolve_operand(parser.parse_unresolved_operand(), IndexType())
-        attributes = parser.parse_optional_attr_dict()
+        bypasses_l1 = parser.parse_optional_keyword("bypassL1") is not None
         parser.parse_punctuation(":")
         from_type = parser.parse_type()
         parser.parse_characters("to")
@@ -331,7 +336,7 @@ class DeviceAsyncCopyOp(IRDLOperation):
             _indices(parser, target_indices),
             elements,
             given=given,
-            bypasses_l1="bypassL1" in attributes,
+            bypasses_l1=bypasses_l1,
         )
 
     @property
@@ -403,15 +408,16 @@ class DeviceAsyncWaitOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.asyncDependencies)
-        _print_properties(printer, self)
+        if self.numGroups is not None:
+            printer.print_string(f" numGroups = {self.numGroups.value.data}")
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         token = parser.resolve_operand(parser.parse_unresolved_operand(), _TOKEN)
-        groups = parser.parse_optional_attr_dict().get("numGroups")
-        if groups is None:
+        if parser.parse_optional_keyword("numGroups") is None:
             return cls(token)
-        return cls(token, cast("IntegerAttr[IntegerType]", groups).value.data)
+        parser.parse_punctuation("=")
+        return cls(token, parser.parse_integer())
 
     def verify_(self) -> None:
         if self.numGroups is not None and self.numGroups.value.data < 0:
@@ -424,12 +430,6 @@ def _print_place(printer: Printer, memref: SSAValue, indices: Sequence[SSAValue]
     printer.print_string("[")
     printer.print_list(indices, printer.print_ssa_value)
     printer.print_string("]")
-
-
-def _print_properties(printer: Printer, op: IRDLOperation) -> None:
-    """What MLIR prints of an op's own attributes; how operands are grouped is not among it."""
-    own = {name: each for name, each in op.properties.items() if name != "operandSegmentSizes"}
-    printer.print_op_attributes({**own, **op.attributes})
 
 
 def _parse_place(parser: Parser) -> tuple[UnresolvedOperand, list[UnresolvedOperand]]:
