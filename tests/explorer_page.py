@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from notebook_sample import sample_exhibit
 from wia_notebook.views.highlight import javascript_patterns
+from wia_notebook.views.payload import payload
 from wia_notebook.widget import assets
 
 MODEL = """
@@ -57,3 +59,19 @@ def page_html(data: dict[str, Any], *, theme: str = "light", **state: Any) -> st
 
 def _json(value: Any) -> str:
     return json.dumps(value).replace("</", "<\\/")
+
+
+SAMPLE = payload(sample_exhibit(ran=True))
+"""What the page is drawn from where a test says nothing else."""
+
+
+def trait(page: Any, name: str) -> Any:
+    """The value of one of the widget's traits."""
+    return page.evaluate("(name) => model.get(name)", name)
+
+
+def press(page: Any, *keys: str) -> None:
+    """Press keys with the explorer in focus."""
+    page.locator(".wia").focus()
+    for key in keys:
+        page.keyboard.press(key)

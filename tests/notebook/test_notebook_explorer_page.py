@@ -6,15 +6,13 @@ import os
 import re
 
 import pytest
-from explorer_page import page_html
-from lab_server import FLAGS, find_browser
+from explorer_page import SAMPLE, press, trait
 from notebook_sample import PTX, sample_exhibit
 from wia_compiler.base.record import OpRow
 from wia_compiler.base.source import Span
 from wia_notebook.views import payload as payload_module
 from wia_notebook.views.payload import payload
 
-PAYLOAD = payload(sample_exhibit(ran=True))
 TABS = (
     "graph",
     "text",
@@ -25,49 +23,6 @@ TABS = (
     "schedule",
     "resources",
 )
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    path = find_browser()
-    if path is None:
-        message = "no Chromium found: apt-get install chromium"
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def draw(chromium):
-    """``draw(data, width=…)``: a page with the explorer; faults of its script fail the test."""
-    pages, faults = [], []
-
-    def draw(data=PAYLOAD, *, width=1200, **state):
-        page = chromium.new_page(viewport={"width": width, "height": 900})
-        pages.append(page)
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.set_content(page_html(data, **state))
-        page.locator(".wia[data-ready='1']").wait_for(timeout=10_000)
-        return page
-
-    yield draw
-    for page in pages:
-        page.close()
-    assert faults == []
-
-
-def trait(page, name):
-    return page.evaluate("(name) => model.get(name)", name)
-
-
-def press(page, *keys):
-    page.locator(".wia").focus()
-    for key in keys:
-        page.keyboard.press(key)
 
 
 def test_hover_links_graph_and_cell_and_leaves_no_trace(draw):
@@ -247,101 +202,6 @@ def test_a_stage_without_a_graph_says_where_to_look(draw):
     assert trait(page, "tab") == "assembly"
 
 
-def test_a_roofline_before_and_after_a_run(draw):
-    page = draw(payload(sample_exhibit()), tab="roofline", width=1060)
-    assert "Not measured yet" in page.locator(".wia-panel").inner_text()
-    run = page.get_by_role("button", name="Run and measure")
-    assert run.bounding_box()["width"] < 200
-    run.click()
-    assert page.evaluate("sent") == [{"type": "run"}]
-    page = draw(tab="roofline", width=1060)
-    figure, numbers = (pane.bounding_box() for pane in page.locator(".roof > .wia-pane").all())
-    assert figure["y"] == numbers["y"] and figure["width"] > numbers["width"] > 220
-    words = page.locator(".wia-facts .fact").all_inner_texts()
-    assert [text.split("\n")[-1] for text in words] == [
-        "median of 9 warm samples",
-        "counted from the IR",
-        "measured on this machine",
-    ]
-    assert "reuse of X is low" in page.locator(".roof .wia-card").first.inner_text()
-
-
-def test_bars_show_what_a_run_counted_at_each_line(draw):
-    page = draw(tab="assembly", stage="ptx")
-    filled = page.locator(".wia-panel .ln:has(.bar > span)")
-    assert ["fma.rn.f32" in text for text in filled.all_inner_texts()] == [False, False, True]
-    assert (
-        "6\u202f592 warp instructions, simulated" in page.locator(".wia-panel h4").last.inner_text()
-    )
-    widths = filled.locator(".bar > span").evaluate_all("all => all.map(e => e.offsetWidth)")
-    assert widths == sorted(widths) and widths[2] > 20 * widths[0]
-    cell = page.locator(".wia-source .ln:has(.bar > span)")
-    assert cell.count() == 2
-    page.get_by_label("counter beside the lines").select_option("bank conflicts")
-    assert trait(page, "metric") == "bank conflicts"
-    assert "ld.global" in filled.inner_text() and cell.get_attribute("data-line") == "9"
-    filled.click()
-    words = page.locator(".wia-explain").inner_text()
-    assert "128 warp instructions · 32 bank conflicts · simulated" in words
-
-
-def test_a_line_of_ptx_and_what_it_became_are_marked_together(draw):
-    page = draw(tab="assembly", stage="sass", selected="text/ptx/10")
-    marked = page.locator(".wia-panel .ln.at")
-    assert [("fma" in text, "FFMA" in text) for text in marked.all_inner_texts()] == [
-        (True, False),
-        (False, True),
-    ]
-    assert "becomes FFMA at line 4 of SASS" in page.locator(".wia-explain").inner_text()
-    page.locator(".ln", has_text="LDG").click()
-    assert trait(page, "selected") == "text/sass/3"
-    assert "ld.global" in marked.first.inner_text()
-
-
-def test_without_a_run_there_are_no_bars(draw):
-    page = draw(payload(sample_exhibit()), tab="assembly", stage="ptx")
-    assert page.locator(".bar, .metric").count() == 0
-
-
-def test_advice_that_a_schedule_can_follow_is_applied_by_a_button(draw):
-    page = draw(tab="roofline")
-    first, second = page.locator(".roof .wia-card").all()
-    assert "low reuse" in first.inner_text() and "1.4 × by the model" in first.inner_text()
-    assert second.locator("button").count() == 0
-    first.get_by_role("button", name="Apply").click()
-    assert page.evaluate("sent") == [{"type": "schedule", "text": "tile i 64"}]
-
-
-def test_the_schedule_is_text_to_change(draw):
-    page = draw(tab="schedule", stage="ptx")
-    area = page.get_by_label("schedule", exact=True)
-    assert "tile i 64, j 64;" in area.input_value()
-    assert page.get_by_role("button", name="Back to the target's choice").is_disabled()
-    area.fill("tile i 32")
-    page.get_by_role("button", name="Apply").click()
-    area.fill("tile i 16")
-    area.press("Control+Enter")
-    assert page.evaluate("sent") == [
-        {"type": "schedule", "text": "tile i 32"},
-        {"type": "schedule", "text": "tile i 16"},
-    ]
-    own = payload(dataclasses.replace(sample_exhibit(), own_schedule=True))
-    page = draw(own, tab="schedule")
-    page.get_by_role("button", name="Back to the target's choice").click()
-    assert page.evaluate("sent") == [{"type": "schedule", "text": None}]
-
-
-def test_counters_keep_their_names(draw):
-    page = draw(tab="counters")
-    assert page.locator(".wia-counters td").all_inner_texts() == [
-        "ptx_inst_executed",
-        "6 592",
-        "simulated",
-    ]
-    page = draw(payload(sample_exhibit()), tab="counters")
-    assert "Not measured yet" in page.locator(".wia-panel").inner_text()
-
-
 def test_the_graph_says_what_its_colours_mean(draw):
     page = draw()
     legend = page.locator(".wia-legend span")
@@ -351,7 +211,7 @@ def test_the_graph_says_what_its_colours_mean(draw):
 
 
 def test_the_cell_is_shown_as_it_was_written(draw):
-    data = {**PAYLOAD, "source": "# %%wia --run f(A)\n" + PAYLOAD["source"]}
+    data = {**SAMPLE, "source": "# %%wia --run f(A)\n" + SAMPLE["source"]}
     page = draw(data)
     first = page.locator(".wia-source .ln").first
     assert first.inner_text().strip() == "1%%wia --run f(A)"
@@ -359,8 +219,8 @@ def test_the_cell_is_shown_as_it_was_written(draw):
 
 
 def test_the_cells_pane_is_as_wide_as_its_text_until_it_is_dragged(draw):
-    long = {**PAYLOAD, "source": "kernel f() { " + "Y = relu(Y); " * 20 + "}"}
-    widths = [draw(d).locator(".wia-source").bounding_box()["width"] for d in (PAYLOAD, long)]
+    long = {**SAMPLE, "source": "kernel f() { " + "Y = relu(Y); " * 20 + "}"}
+    widths = [draw(d).locator(".wia-source").bounding_box()["width"] for d in (SAMPLE, long)]
     assert 230 <= widths[0] < widths[1] <= 0.33 * 1200
     page = draw(long)
     pane = page.locator(".wia-source")
@@ -459,7 +319,7 @@ def test_long_listings_keep_few_lines_in_the_page(draw, monkeypatch):
 
 
 def test_long_texts_come_when_they_are_looked_at(draw):
-    data = json.loads(json.dumps(PAYLOAD))
+    data = json.loads(json.dumps(SAMPLE))
     ptx = next(stage for stage in data["stages"] if stage["name"] == "ptx")
     del ptx["text"]
     page = draw(
@@ -597,7 +457,7 @@ def test_text_of_the_user_never_becomes_markup(draw, hostile):
 
 
 def test_an_svg_with_a_script_in_it_loses_it(draw):
-    data = json.loads(json.dumps(PAYLOAD))
+    data = json.loads(json.dumps(SAMPLE))
     stage = next(stage for stage in data["stages"] if stage["name"] == "fusion")
     stage["graph"]["svg"] = (
         '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="window.hit=1">'
