@@ -86,6 +86,9 @@ CASES = [
         "too few bytes in flight", COPY, (np.ones(1 << 24, np.int8),), "gpu:sm_90",
         "tile i 256", id="too few bytes in flight",
     ),
+    pytest.param(
+        "no tensor cores", MM, (SQUARE, SQUARE), "gpu:sm_80", "default", id="no tensor cores",
+    ),
 ]  # fmt: skip
 
 
@@ -104,6 +107,26 @@ def test_its_schedule_makes_the_estimate_shorter(rule, text, arrays, target, sch
     assert after.estimate.time < before.estimate.time
     compared = before.compare(after)
     assert compared["seconds"].ratio == pytest.approx(after.estimate.time / before.estimate.time)
+
+
+TRIED = (
+    "default",
+    "tile i 16, j 16, k 16; thread_tile i 1, j 1",
+    "tile i 64, j 64, k 8; thread_tile i 8, j 4; pipeline k 2",
+)
+
+
+@needs_ptxas
+@pytest.mark.parametrize("schedule", TRIED)
+@pytest.mark.parametrize("target", ["gpu:sm_75", "gpu:sm_80", "gpu:sm_90a"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_whatever_is_advised_can_be_applied(dtype, target, schedule):
+    arrays = [np.ones((200, 120), dtype), np.ones((120, 160), dtype)]
+    (kernel,) = wia.compile(MM).values()
+    build = kernel.build(*arrays, target=target, schedule=schedule)
+    for advice in build.profile(*arrays).advice:
+        if advice.schedule is not None:
+            assert (build.to(schedule=advice.schedule)(*arrays) == 120).all(), advice.rule
 
 
 def block(text: str) -> Schedule:
@@ -130,6 +153,8 @@ def block(text: str) -> Schedule:
         ("smaller_fold", "tile i 64, j 64, k 8; thread_tile i 4, j 4;", None),
         ("along_the_last_axis", "tile i 256, j 2;", "tile i 2, j 256"),
         ("along_the_last_axis", "tile i 8, j 32;", None),
+        ("by_tensor_cores", "tile i 8, j 32, k 8; thread_tile i 4;", "{\n    use_tensor_cores;"),
+        ("by_tensor_cores", "tile i 32; use_tensor_cores;", None),
     ],
 )  # fmt: skip
 def test_edits_change_one_thing(edit, before, after):

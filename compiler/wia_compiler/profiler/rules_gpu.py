@@ -187,7 +187,7 @@ def _use_tensor_cores(run: Run) -> str | None:
     def edit(schedule: Schedule) -> Schedule | None:
         if "k" not in edits.sizes_of(schedule, "tile"):
             return None
-        return edits.with_line(schedule, "use_tensor_cores", *entries)
+        return edits.by_tensor_cores(schedule, *entries)
 
     return edits.edited(run.read_schedule(), edit)
 

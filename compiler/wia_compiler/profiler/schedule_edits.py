@@ -80,6 +80,12 @@ def with_line(schedule: Schedule, name: str, *entries: Entry) -> Schedule | None
     return replace(schedule, directives=(*schedule.directives, line))
 
 
+def by_tensor_cores(schedule: Schedule, *entries: Entry) -> Schedule | None:
+    """A product by matrix units, whose tiles are not those of threads: the target chooses them."""
+    used = with_line(schedule, "use_tensor_cores", *entries)
+    return replace(used, directives=used.directives[-1:]) if used is not None else None
+
+
 def smaller_thread_tile(schedule: Schedule) -> Schedule | None:
     """Half the points of a thread along its longest axis: fewer registers, more threads.
 
