@@ -7,12 +7,18 @@
     %1 = nvgpu.warpgroup.mma %a, %b, %0 : …            started; one product may still be running
     nvgpu.warpgroup.mma.store %1, %slots : …           all are done; a thread's elements by slot
 
+    %2 = nvgpu.warpgroup.mma.load %slots : …           an accumulator of a thread's elements
+    %3 = nvgpu.warpgroup.mma.registers %p, %q times %b, %2 : …      the left operand in registers
+    nvgpu.warpgroup.mma.store %3, %slots holds %p, %q : …
+
 All 128 threads of a warpgroup (four warps, the first a multiple of four) must reach each of them.
-Between ``mma`` and ``store`` an accumulator is nothing but an operand of further products.
+Between ``mma`` and ``store`` an accumulator is nothing but an operand of further products. MLIR has
+no ``load`` and no operand in registers; a ``store`` there waits for all products.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from xdsl.dialects.builtin import (
@@ -36,9 +42,11 @@ from xdsl.irdl import (
     opt_prop_def,
     prop_def,
     result_def,
+    var_operand_def,
 )
 from xdsl.utils.exceptions import VerifyException
 
+from wia_compiler.dialects.nvgpu import fragment_type
 from wia_compiler.dialects.nvgpu_hopper_types import (
     AccumulatorType,
     WarpgroupDescriptorType,
@@ -49,6 +57,8 @@ ROW_BYTES = 128
 """Of an operand's row in shared memory: one row of the swizzle."""
 STEP_BYTES = 32
 """Of the folded axis that one ``wgmma`` takes: 16 elements of 16 bits, 32 of 8."""
+LEFT_REGISTERS = 4
+"""Of a thread, for each step of a left operand in registers: 16 rows of a warp by 32 bytes."""
 
 
 def is_product_type(element: Attribute) -> bool:
@@ -96,9 +106,9 @@ class InitAccumulatorOp(IRDLOperation):
 class WarpgroupMmaOp(IRDLOperation):
     """``matrixD = matrixA @ matrixB + matrixC``, started; at most ``waitGroup`` products run after.
 
-    ``matrixA`` is 64 × K, ``matrixB`` columns × K (*K-major*); ``transposeA`` and ``transposeB``
-    say that an operand lies in panels along its rows instead. K is what the descriptors' tiles
-    have, in steps of 32 bytes.
+    ``matrixA`` is 64 × K, ``matrixB`` columns × K (*K-major*), in panels of 128 bytes of K where
+    there are several; ``transposeA`` and ``transposeB`` say that an operand lies in panels along
+    its rows instead. K is what the descriptors' tiles have, in steps of 32 bytes.
     """
 
     name = "nvgpu.warpgroup.mma"
@@ -143,54 +153,164 @@ class WarpgroupMmaOp(IRDLOperation):
         return _sides(self.descriptorA, self.transposeA is not None)[1]
 
     def verify_(self) -> None:
-        a, b = (cast(WarpgroupDescriptorType, each.type).tensor for each in self.operands[:2])
-        total = cast(AccumulatorType, self.matrixC.type).fragmented
+        a = cast(WarpgroupDescriptorType, self.descriptorA.type).tensor.element_type
         rows, depth = _sides(self.descriptorA, self.transposeA is not None)
-        columns, other = _sides(self.descriptorB, self.transposeB is not None)
-        if a.element_type != b.element_type or not is_product_type(a.element_type):
-            raise VerifyException(f"no wgmma of {a.element_type} and {b.element_type}")
-        if total.element_type != sum_type(a.element_type):
-            raise VerifyException(f"products of {a.element_type} are not added up in {total}")
-        if (rows, columns) != tuple(total.get_shape()) or depth != other:
-            raise VerifyException(f"{rows} × {depth} times {other} × {columns} is no {total}")
-        size = element_bytes(a.element_type)
-        if depth * size % STEP_BYTES:
-            raise VerifyException(
-                f"wgmma folds {STEP_BYTES // size} elements at a time, not {depth}"
-            )
-        if size != 2 and (self.transposeA is not None or self.transposeB is not None):
-            raise VerifyException("wgmma transposes elements of 16 bits only")
-        if self.matrixD.type != self.matrixC.type:
-            raise VerifyException("a product has the type of what it is added to")
+        _check_product(self, a, rows, depth)
+        if element_bytes(a) != 2 and self.transposeA is not None:
+            raise VerifyException(_TRANSPOSES)
+
+
+@irdl_op_definition
+class WarpgroupMmaRegistersOp(IRDLOperation):
+    """The same with ``matrixA`` in registers: 64 × K, a vector of each thread for 32 bytes of K.
+
+    Thread ``32 w + 4 g + t`` has of each 16 columns of 16 bits the elements (16 w + g, 2 t) and
+    its neighbour, (16 w + g + 8, 2 t), (16 w + g, 2 t + 8), (16 w + g + 8, 2 t + 8) and theirs
+    (PTX ISA, register fragments of wgmma.mma_async): what two times 8 columns of an accumulator
+    are to it. They must not change before the product is waited for.
+    """
+
+    name = "nvgpu.warpgroup.mma.registers"
+
+    fragments = var_operand_def(VectorType)
+    descriptorB = operand_def(WarpgroupDescriptorType)
+    matrixC = operand_def(AccumulatorType)
+    waitGroup = prop_def(IntegerAttr[I64])
+    transposeB = opt_prop_def(UnitAttr)
+    matrixD = result_def(AccumulatorType)
+
+    assembly_format = (
+        "$fragments `times` $descriptorB `,` $matrixC (`transposeB` $transposeB^)? "
+        "`wait` $waitGroup attr-dict `:` type($fragments) `times` type($descriptorB) `,` "
+        "type($matrixC) `->` type($matrixD)"
+    )
+
+    def __init__(
+        self,
+        fragments: Sequence[SSAValue],
+        b: SSAValue,
+        accumulator: SSAValue,
+        *,
+        transpose_b: bool = False,
+        wait_group: int = 1,
+    ):
+        super().__init__(
+            operands=[list(fragments), b, accumulator],
+            properties={
+                "waitGroup": IntegerAttr(wait_group, i64),
+                "transposeB": UnitAttr() if transpose_b else None,
+            },
+            result_types=[accumulator.type],
+        )
+
+    def verify_(self) -> None:
+        held = cast("VectorType[Attribute]", self.fragments[0].type)
+        element = held.element_type
+        wanted = fragment_type(element, LEFT_REGISTERS)
+        if any(each.type != wanted for each in self.fragments):
+            raise VerifyException(f"a step of a left operand is {wanted}, found {held}")
+        depth = len(self.fragments) * STEP_BYTES // element_bytes(element)
+        _check_product(self, element, 64, depth)
+
+
+def _check_product(
+    op: WarpgroupMmaOp | WarpgroupMmaRegistersOp, element: Attribute, rows: int, depth: int
+) -> None:
+    """Raise where a left operand of that type and size is not multiplied by the right one."""
+    b = cast(WarpgroupDescriptorType, op.descriptorB.type).tensor.element_type
+    total = cast(AccumulatorType, op.matrixC.type).fragmented
+    columns, other = _sides(op.descriptorB, op.transposeB is not None)
+    if element != b or not is_product_type(element):
+        raise VerifyException(f"no wgmma of {element} and {b}")
+    if total.element_type != sum_type(element):
+        raise VerifyException(f"products of {element} are not added up in {total}")
+    if (rows, columns) != tuple(total.get_shape()) or depth != other:
+        raise VerifyException(f"{rows} × {depth} times {other} × {columns} is no {total}")
+    size = element_bytes(element)
+    if depth * size % STEP_BYTES:
+        raise VerifyException(f"wgmma folds {STEP_BYTES // size} elements at a time, not {depth}")
+    if size != 2 and op.transposeB is not None:
+        raise VerifyException(_TRANSPOSES)
+    if op.matrixD.type != op.matrixC.type:
+        raise VerifyException("a product has the type of what it is added to")
+
+
+_TRANSPOSES = "wgmma transposes elements of 16 bits only"
+
+
+@irdl_op_definition
+class LoadAccumulatorOp(IRDLOperation):
+    """The accumulator that is made of what this thread holds, slot by slot."""
+
+    name = "nvgpu.warpgroup.mma.load"
+
+    src = operand_def(MemRefType)
+    matrixC = result_def(AccumulatorType)
+
+    assembly_format = "$src attr-dict `:` type($src) `->` type($matrixC)"
+
+    def __init__(self, slots: SSAValue, columns: int):
+        element = cast("MemRefType[Attribute]", slots.type).element_type
+        type = AccumulatorType(VectorType(element, [64, columns]))
+        super().__init__(operands=[slots], result_types=[type])
+
+    def verify_(self) -> None:
+        _check_slots(self.matrixC, self.src)
 
 
 @irdl_op_definition
 class StoreAccumulatorOp(IRDLOperation):
-    """Wait for all products; put what this thread holds into its register buffer, slot by slot."""
+    """Wait for products; put what this thread holds into its register buffer, slot by slot.
+
+    All but the ``waitGroup`` newest products are done then (without it, all). ``held`` are left
+    operands in registers of what is waited for.
+    """
 
     name = "nvgpu.warpgroup.mma.store"
 
     matrixD = operand_def(AccumulatorType)
     dst = operand_def(MemRefType)
+    held = var_operand_def(VectorType)
+    waitGroup = opt_prop_def(IntegerAttr[I64])
 
-    assembly_format = "$matrixD `,` $dst attr-dict `:` type($matrixD) `to` type($dst)"
+    assembly_format = (
+        "$matrixD `,` $dst (`wait` $waitGroup^)? (`holds` $held^ `as` type($held))? attr-dict `:` "
+        "type($matrixD) `to` type($dst)"
+    )
 
-    def __init__(self, accumulator: SSAValue, slots: SSAValue):
-        super().__init__(operands=[accumulator, slots])
+    def __init__(
+        self,
+        accumulator: SSAValue,
+        slots: SSAValue,
+        *,
+        wait_group: int = 0,
+        held: Sequence[SSAValue] = (),
+    ):
+        waiting = {"waitGroup": IntegerAttr(wait_group, i64)} if wait_group else {}
+        super().__init__(operands=[accumulator, slots, list(held)], properties=waiting)
+
+    @property
+    def running(self) -> int:
+        """Products that may still be running afterwards."""
+        return 0 if self.waitGroup is None else self.waitGroup.value.data
 
     def verify_(self) -> None:
-        held = cast(AccumulatorType, self.matrixD.type)
-        slots = cast("MemRefType[Attribute]", self.dst.type)
-        wanted = ([held.slots], held.fragmented.element_type)
-        if (list(slots.get_shape()), slots.element_type) != wanted:
-            raise VerifyException(f"a thread holds {held.slots} elements of {held}, not {slots}")
+        _check_slots(self.matrixD, self.dst)
+
+
+def _check_slots(accumulator: SSAValue, slots: SSAValue) -> None:
+    held = cast(AccumulatorType, accumulator.type)
+    found = cast("MemRefType[Attribute]", slots.type)
+    wanted = ([held.slots], held.fragmented.element_type)
+    if (list(found.get_shape()), found.element_type) != wanted:
+        raise VerifyException(f"a thread holds {held.slots} elements of {held}, not {found}")
 
 
 def _sides(descriptor: SSAValue, transposed: bool) -> tuple[int, int]:
     """Rows (columns of B) and depth of an operand."""
     shape = cast(WarpgroupDescriptorType, descriptor.type).tensor.get_shape()
     if not transposed:
-        return (shape[0], shape[1]) if len(shape) == 2 else (0, 0)
+        return (shape[0], shape[1]) if len(shape) == 2 else (shape[1], shape[0] * shape[2])
     return (shape[0] * shape[2], shape[1]) if len(shape) == 3 else (0, 0)
 
 
@@ -198,5 +318,7 @@ WARPGROUP_OPS: list[type[Operation]] = [
     GenerateDescriptorOp,
     InitAccumulatorOp,
     WarpgroupMmaOp,
+    WarpgroupMmaRegistersOp,
+    LoadAccumulatorOp,
     StoreAccumulatorOp,
 ]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerType, VectorType
 from xdsl.ir import Attribute, SSAValue
 
 from wia_compiler.dialects.nvgpu_hopper_types import (
@@ -20,12 +20,15 @@ from wia_compiler.dialects.nvgpu_hopper_types import (
     element_bytes,
 )
 from wia_compiler.dialects.nvgpu_warpgroup import (
+    LEFT_REGISTERS,
     ROW_BYTES,
     STEP_BYTES,
     GenerateDescriptorOp,
     InitAccumulatorOp,
+    LoadAccumulatorOp,
     StoreAccumulatorOp,
     WarpgroupMmaOp,
+    WarpgroupMmaRegistersOp,
 )
 from wia_compiler.passes.llvm.types import accumulator_type
 from wia_compiler.passes.llvm.writer import Handler, Writer
@@ -70,80 +73,146 @@ def _generate(writer: Writer, op: GenerateDescriptorOp) -> None:
 
 
 def _initialise(writer: Writer, op: InitAccumulatorOp) -> None:
-    type = op.matrixC.type
+    _define(writer, op.matrixC.type)
+    writer.values[op.matrixC] = "zeroinitializer"
+
+
+def _define(writer: Writer, type: AccumulatorType) -> None:
+    """The struct of an accumulator, among the module's types."""
     members = ", ".join([_element(type)] * type.slots)
     definition = f"{accumulator_type(type)} = type {{ {members} }}"
     if definition not in writer.module.globals:
         writer.module.globals.append(definition)
-    writer.values[op.matrixC] = "zeroinitializer"
 
 
 def _multiply(writer: Writer, op: WarpgroupMmaOp) -> None:
-    """One group: fence, a ``wgmma`` for each step of the folded axis, commit, wait for earlier."""
-    type = cast(AccumulatorType, op.matrixC.type)
+    """Both operands by descriptors, moved on from step to step."""
     element = cast(WarpgroupDescriptorType, op.descriptorA.type).tensor.element_type
     steps = op.depth * element_bytes(element) // STEP_BYTES
-    sides = ((op.descriptorA, op.transposeA), (op.descriptorB, op.transposeB))
-    descriptors = [
-        _advanced(writer, descriptor, step * _step_units(element, transpose is not None))
+    left = [
+        [_advanced(writer, op.descriptorA, step, transposed=op.transposeA is not None)]
         for step in range(steps)
-        for descriptor, transpose in sides
     ]
-    text = "".join(_wgmma(op, element, step) for step in range(steps))
-    writer.line(writer.call("llvm.nvvm.wgmma.fence.sync.aligned", "void", []))
-    values = _elements(writer, type, writer.values[op.matrixC])
-    writer.values[op.matrixD] = _through(writer, type, text, values, descriptors)
+    turns = "" if element_bytes(element) != 2 else f", {int(op.transposeA is not None)}"
+    _group(writer, op, element, left, "l", turns)
+
+
+def _multiply_registers(writer: Writer, op: WarpgroupMmaRegistersOp) -> None:
+    """The left operand in registers, four for each step."""
+    element = cast("VectorType[Attribute]", op.fragments[0].type).element_type
+    left = [_words(writer, each) for each in op.fragments]
+    _group(writer, op, element, left, "r", "")
+
+
+def _group(
+    writer: Writer,
+    op: WarpgroupMmaOp | WarpgroupMmaRegistersOp,
+    element: Attribute,
+    left: Sequence[Sequence[str]],
+    letter: str,
+    turns: str,
+) -> None:
+    """One group: fence, a ``wgmma`` for each step of the folded axis, commit, wait for earlier.
+
+    The fence is part of the statement, so that nothing that makes an operand comes after it. Sums
+    of nothing are not read: the first step writes them.
+    """
+    type = cast(AccumulatorType, op.matrixC.type)
+    held = writer.values[op.matrixC]
+    is_first = held == "zeroinitializer"
+    before = [] if is_first else _elements(writer, type, held)
+    transposed = op.transposeB is not None
+    right = [_advanced(writer, op.descriptorB, n, transposed=transposed) for n in range(len(left))]
+    if element_bytes(element) == 2:
+        turns += f", {int(transposed)}"
+    text = "wgmma.fence.sync.aligned;\\0A\\09"
+    number = type.slots + len(before)
+    more: list[tuple[str, str]] = []
+    for step, (own, other) in enumerate(zip(left, right, strict=True)):
+        names = ", ".join(f"${number + n}" for n in range(len(own)))
+        names = f"{{{names}}}" if letter == "r" else names
+        keeps = int(step > 0 or not is_first)
+        operands = f"{names}, ${number + len(own)}, {keeps}"
+        text += _wgmma(type, element, operands, turns)
+        more += [(letter, each) for each in own]
+        more.append(("l", other))
+        number += len(own) + 1
+    writer.values[op.matrixD] = _through(writer, type, text, before, more)
     writer.line(writer.call("llvm.nvvm.wgmma.commit_group.sync.aligned", "void", []))
     waiting = [("i64", str(op.waitGroup.value.data))]
     writer.line(writer.call("llvm.nvvm.wgmma.wait_group.sync.aligned", "void", waiting))
 
 
-def _step_units(element: Attribute, transposed: bool) -> int:
-    """How far one step along the folded axis moves the start address.
+def _words(writer: Writer, fragment: SSAValue) -> list[str]:
+    """The registers of 32 bits of a fragment."""
+    words = f"<{LEFT_REGISTERS} x i32>"
+    seen = writer.temporary(f"bitcast {writer.typed(fragment)} to {words}")
+    return [
+        writer.temporary(f"extractelement {words} {seen}, i64 {n}") for n in range(LEFT_REGISTERS)
+    ]
 
-    Along a row it is 32 bytes inside the swizzled 128; across rows, as many whole rows.
+
+def _advanced(writer: Writer, descriptor: SSAValue, step: int, *, transposed: bool) -> str:
+    """The descriptor of a step along the folded axis: its start address moved on.
+
+    Along a row a step is 32 bytes inside the swizzled 128, then the next panel's; across rows, as
+    many whole rows as it has elements.
     """
-    along = STEP_BYTES // element_bytes(element) * ROW_BYTES if transposed else STEP_BYTES
-    return along >> _UNIT_SHIFT
-
-
-def _advanced(writer: Writer, descriptor: SSAValue, units: int) -> str:
+    tile = cast(WarpgroupDescriptorType, descriptor.type).tensor
+    if transposed:
+        distance = step * STEP_BYTES // element_bytes(tile.element_type) * ROW_BYTES
+    else:
+        panel, inside = divmod(step * STEP_BYTES, ROW_BYTES)
+        distance = panel * tile.get_shape()[-2] * ROW_BYTES + inside
     name = writer.values[descriptor]
-    return writer.temporary(f"add i64 {name}, {units}") if units else name
+    return writer.temporary(f"add i64 {name}, {distance >> _UNIT_SHIFT}") if distance else name
 
 
-def _wgmma(op: WarpgroupMmaOp, element: Attribute, step: int) -> str:
-    """``D = A·B + D``: scale-d 1; for floats scales of A and B 1, and whether each is transposed.
+def _wgmma(type: AccumulatorType, element: Attribute, operands: str, turns: str) -> str:
+    """``D = A·B + D`` (scale-d 1) or ``A·B``; for floats scales of A and B 1, and transposes.
 
-    Registers are numbered as the inline PTX has them: results, what they come from, descriptors.
+    Registers are numbered as the inline PTX has them: results, what they come from, operands.
     """
-    type = cast(AccumulatorType, op.matrixC.type)
-    columns, count = type.fragmented.get_shape()[1], type.slots
-    operand = _operand_name(element)
+    columns, operand = type.fragmented.get_shape()[1], _operand_name(element)
     depth = STEP_BYTES // element_bytes(element)
-    held = ", ".join(f"${n}" for n in range(count))
-    flags, total = "1", "s32"
-    if operand != "s8":
-        flags += f", 1, 1, {int(op.transposeA is not None)}, {int(op.transposeB is not None)}"
-        total = "f32"
-    first = 2 * (count + step)
+    held = ", ".join(f"${n}" for n in range(type.slots))
+    scales, total = ("", "s32") if operand == "s8" else (", 1, 1", "f32")
     return (
         f"wgmma.mma_async.sync.aligned.m64n{columns}k{depth}.{total}.{operand}.{operand} "
-        f"{{{held}}}, ${first}, ${first + 1}, {flags};\\0A\\09"
+        f"{{{held}}}, {operands}{scales}{turns};\\0A\\09"
     )
+
+
+def _load(writer: Writer, op: LoadAccumulatorOp) -> None:
+    type = op.matrixC.type
+    _define(writer, type)
+    element, struct = _element(type), "poison"
+    for number in range(type.slots):
+        place = _slot(writer, op.src, element, number)
+        value = writer.temporary(f"load {element}, ptr {place}, align 4")
+        struct = writer.temporary(
+            f"insertvalue {accumulator_type(type)} {struct}, {element} {value}, {number}"
+        )
+    writer.values[op.matrixC] = struct
 
 
 def _store(writer: Writer, op: StoreAccumulatorOp) -> None:
     type = cast(AccumulatorType, op.matrixD.type)
     values = _elements(writer, type, writer.values[op.matrixD])
-    done = _through(writer, type, "wgmma.wait_group.sync.aligned 0;", values, [])
+    held = [("r", word) for each in op.held for word in _words(writer, each)]
+    text = f"wgmma.wait_group.sync.aligned {op.running};"
+    done = _through(writer, type, text, values, held)
     element = _element(type)
     for number in range(type.slots):
         value = writer.temporary(f"extractvalue {accumulator_type(type)} {done}, {number}")
-        place = writer.temporary(
-            f"getelementptr inbounds {element}, {writer.typed(op.dst)}, i64 {number}"
-        )
+        place = _slot(writer, op.dst, element, number)
         writer.line(f"store {element} {value}, ptr {place}, align 4")
+
+
+def _slot(writer: Writer, slots: SSAValue, element: str, number: int) -> str:
+    return writer.temporary(
+        f"getelementptr inbounds {element}, {writer.typed(slots)}, i64 {number}"
+    )
 
 
 def _elements(writer: Writer, type: AccumulatorType, struct: str) -> list[str]:
@@ -161,16 +230,22 @@ def _through(
     type: AccumulatorType,
     text: str,
     values: Sequence[str],
-    descriptors: Sequence[str],
+    more: Sequence[tuple[str, str]],
 ) -> str:
-    """Inline PTX that reads and writes an accumulator, and reads descriptors; the new struct."""
+    """Inline PTX that writes an accumulator, reads what it was (``values``), and reads ``more``.
+
+    Of those each has the letter of its constraint: ``l`` an i64, ``r`` an i32. The new struct.
+    """
     letter = "r" if _element(type) == "i32" else "f"
     constraints = [
-        *[f"={letter}"] * len(values),
+        *[f"={letter}"] * type.slots,
         *map(str, range(len(values))),
-        *["l"] * len(descriptors),
+        *(each for each, _ in more),
     ]
-    arguments = [*((_element(type), value) for value in values), *(("i64", d) for d in descriptors)]
+    arguments = [
+        *((_element(type), value) for value in values),
+        *(({"l": "i64", "r": "i32"}[each], value) for each, value in more),
+    ]
     passed = ", ".join(f"{kind} {value}" for kind, value in arguments)
     asm = f'asm sideeffect "{text}", "{",".join(constraints)}"'
     return writer.temporary(f"call {accumulator_type(type)} {asm}({passed})")
@@ -180,5 +255,7 @@ WARPGROUP: dict[str, Handler] = {
     "nvgpu.warpgroup.generate.descriptor": _generate,
     "nvgpu.warpgroup.mma.init.accumulator": _initialise,
     "nvgpu.warpgroup.mma": _multiply,
+    "nvgpu.warpgroup.mma.registers": _multiply_registers,
+    "nvgpu.warpgroup.mma.load": _load,
     "nvgpu.warpgroup.mma.store": _store,
 }
