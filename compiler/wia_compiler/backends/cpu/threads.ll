@@ -4,7 +4,12 @@
 ; wia_parallel(body, context, count, scratch) runs body(context, begin, end, own scratch) on parts
 ; of 0 … count until all of them are done. The caller works too. What is left is cut into parts of
 ; a quarter of each thread's share, so that parts get smaller and threads end together. A worker
-; waits in a loop for a while, then sleeps until @epoch changes.
+; waits in a loop for a while, then sleeps until a caller wakes it.
+;
+; A caller that wakes a worker first takes its own core from those the worker may run on, which the
+; worker gives itself back as soon as it runs. Left alone, schedulers of virtual machines put a
+; woken thread on the core of the one that woke it, as they hold idle virtual cores for taken away,
+; and there it stands until the next tick.
 ;
 ; A job is published by `active`. A worker counts itself in `users` before it looks at `active`, and
 ; the caller clears `active` before it waits for `users` to be 0: so no worker touches a job that
@@ -15,14 +20,16 @@
 %job = type { i32, i32, i32, i32, i32, i32, i64, ptr, ptr, i64, %arena, [56 x i8],
 ;             next, users, tickets
               i64, i32, i32, [112 x i8] }
-%worker = type { i64, ptr, %arena, [32 x i8] }    ; its pthread_self, its job, its scratch
+;                 pthread_self, job, scratch, rest, the cores that it had before it was woken
+%worker = type { i64, ptr, %arena, i32, i32, [128 x i8], [24 x i8] }
+; rest: 0 awake, 1 asleep, 2 being woken, 3 woken with fewer cores, 4 woken with all of its cores
 
 @jobs = internal global [16 x %job] zeroinitializer, align 128
 @workers = internal global [256 x %worker] zeroinitializer, align 64
 @started = internal global i32 0, align 64        ; workers that there are
 @starting = internal global i32 0, align 64       ; 1 while a thread starts workers
 @epoch = internal global i32 0, align 64          ; changes with each job
-@sleepers = internal global i32 0, align 64       ; workers that wait for the epoch to change
+@sleepers = internal global i32 0, align 64       ; workers that are asleep or about to be
 @wia_cores = global i32 1, align 64               ; threads where the environment says nothing
 @name = internal constant [4 x i8] c"wia\00"
 @own_variable = internal constant [16 x i8] c"WIA_NUM_THREADS\00"
@@ -35,6 +42,10 @@ declare i32 @pthread_detach(i64)
 declare i64 @pthread_self()
 declare i32 @pthread_setname_np(i64, ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
+declare i32 @pthread_getaffinity_np(i64, i64, ptr)
+declare i32 @pthread_setaffinity_np(i64, i64, ptr)
+declare i32 @sched_getcpu()
+declare i32 @sched_yield()
 declare i32 @sigfillset(ptr)
 declare i64 @syscall(i64, ...)
 declare i32 @clock_gettime(i32, ptr)
@@ -49,6 +60,7 @@ declare ptr @PyErr_NoMemory()
 declare ptr @PyErr_Format(ptr, ptr, ...)
 declare ptr @getenv(ptr)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 PAUSE_DECLARATION
 
 define internal i64 @now_ns() {
@@ -317,6 +329,127 @@ end:
   ret i1 %helped
 }
 
+; Sleep until there is a job that came after `epoch`.
+define internal void @rest(ptr %worker, i32 %epoch) {
+entry:
+  %rest_place = getelementptr %worker, ptr %worker, i64 0, i32 3
+  %cores = getelementptr %worker, ptr %worker, i64 0, i32 5
+  %self = load i64, ptr %worker
+  %one_more = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 4
+  store atomic i32 1, ptr %rest_place seq_cst, align 4
+  br label %look
+look:
+  %now_epoch = load atomic i32, ptr @epoch seq_cst, align 4
+  %news = icmp ne i32 %now_epoch, %epoch
+  br i1 %news, label %rise, label %asleep
+asleep:
+  call void @sleep(ptr %rest_place, i32 1, ptr null)
+  br label %look
+rise:
+  %pair = cmpxchg ptr %rest_place, i32 1, i32 0 seq_cst seq_cst, align 4
+  %state = extractvalue { i32, i1 } %pair, 0
+  switch i32 %state, label %end [ i32 2, label %yield
+                                  i32 3, label %spread
+                                  i32 4, label %awake ]
+yield:
+  %yielded = call i32 @sched_yield()
+  br label %rise
+spread:
+  %set = call i32 @pthread_setaffinity_np(i64 %self, i64 128, ptr %cores)
+  br label %awake
+awake:
+  store atomic i32 0, ptr %rest_place seq_cst, align 4
+  br label %end
+end:
+  %one_less = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 4
+  ret void
+}
+
+; The cores of a worker without this one, into `others`; whether that leaves any and takes one.
+define internal i1 @without(ptr %cores, i32 %core, ptr %others) {
+entry:
+  %countable = icmp ult i32 %core, 1024
+  br i1 %countable, label %copy, label %no
+no:
+  ret i1 false
+copy:
+  call void @llvm.memcpy.p0.p0.i64(ptr align 8 %others, ptr align 8 %cores, i64 128, i1 false)
+  %core64 = zext i32 %core to i64
+  %word = lshr i64 %core64, 6
+  %bit = and i64 %core64, 63
+  %mask = shl i64 1, %bit
+  %place = getelementptr i64, ptr %others, i64 %word
+  %before = load i64, ptr %place
+  %held = and i64 %before, %mask
+  %had = icmp ne i64 %held, 0
+  %unset = xor i64 %mask, -1
+  %after = and i64 %before, %unset
+  store i64 %after, ptr %place
+  br label %next
+next:
+  %index = phi i64 [ 0, %copy ], [ %following, %next ]
+  %seen = phi i64 [ 0, %copy ], [ %all, %next ]
+  %each = getelementptr i64, ptr %others, i64 %index
+  %some = load i64, ptr %each
+  %all = or i64 %seen, %some
+  %following = add i64 %index, 1
+  %more = icmp ult i64 %following, 16
+  br i1 %more, label %next, label %end
+end:
+  %left = icmp ne i64 %all, 0
+  %possible = and i1 %had, %left
+  ret i1 %possible
+}
+
+; Wake so many workers, or all that sleep, on other cores than this one.
+define internal void @rouse(i32 %wanted) {
+entry:
+  %others = alloca [128 x i8], align 8
+  %own = call i32 @sched_getcpu()
+  %there = load atomic i32, ptr @started acquire, align 4
+  br label %next
+next:
+  %index = phi i32 [ 0, %entry ], [ %following, %over ]
+  %left = phi i32 [ %wanted, %entry ], [ %left_after, %over ]
+  %more = icmp ult i32 %index, %there
+  %needed = icmp sgt i32 %left, 0
+  %go = and i1 %more, %needed
+  br i1 %go, label %look, label %end
+look:
+  %index64 = zext i32 %index to i64
+  %worker = getelementptr [256 x %worker], ptr @workers, i64 0, i64 %index64
+  %rest_place = getelementptr %worker, ptr %worker, i64 0, i32 3
+  %cores = getelementptr %worker, ptr %worker, i64 0, i32 5
+  %pair = cmpxchg ptr %rest_place, i32 1, i32 2 seq_cst seq_cst, align 4
+  %won = extractvalue { i32, i1 } %pair, 1
+  br i1 %won, label %choose, label %over
+choose:
+  %self = load i64, ptr %worker
+  %unknown = call i32 @pthread_getaffinity_np(i64 %self, i64 128, ptr %cores)
+  %known = icmp eq i32 %unknown, 0
+  br i1 %known, label %choose_others, label %call
+choose_others:
+  %possible = call i1 @without(ptr %cores, i32 %own, ptr %others)
+  br i1 %possible, label %move, label %call
+move:
+  %failed = call i32 @pthread_setaffinity_np(i64 %self, i64 128, ptr %others)
+  %moved = icmp eq i32 %failed, 0
+  br label %call
+call:
+  %fewer = phi i1 [ false, %choose ], [ false, %choose_others ], [ %moved, %move ]
+  %woken = select i1 %fewer, i32 3, i32 4
+  store atomic i32 %woken, ptr %rest_place seq_cst, align 4
+  call void @wake(ptr %rest_place, i32 1)
+  br label %over
+over:
+  %one = phi i32 [ 0, %look ], [ 1, %call ]
+  %left_after = sub i32 %left, %one
+  %following = add i32 %index, 1
+  br label %next
+end:
+  ret void
+}
+
 define internal ptr @work(ptr %worker) {
 entry:
   %self = call i64 @pthread_self()
@@ -361,9 +494,7 @@ late:
 spin_on:
   br label %spin
 rest:
-  %one_more = atomicrmw add ptr @sleepers, i32 1 seq_cst, align 4
-  call void @sleep(ptr @epoch, i32 %epoch, ptr null)
-  %one_less = atomicrmw sub ptr @sleepers, i32 1 seq_cst, align 4
+  call void @rest(ptr %worker, i32 %epoch)
   br label %round
 }
 
@@ -567,7 +698,7 @@ publish:
   %asleep = icmp sgt i32 %sleepers, 0
   br i1 %asleep, label %rouse, label %work
 rouse:
-  call void @wake(ptr @epoch, i32 %helpers)
+  call void @rouse(i32 %helpers)
   br label %work
 work:
   call void @run_parts(ptr %job, ptr %memory_here, i1 true)
@@ -617,7 +748,7 @@ look:
 ; In a forked child, where the workers are gone.
 define void @wia_forget() {
   call void @llvm.memset.p0.i64(ptr align 8 @jobs, i8 0, i64 4096, i1 false)
-  call void @llvm.memset.p0.i64(ptr align 8 @workers, i8 0, i64 16384, i1 false)
+  call void @llvm.memset.p0.i64(ptr align 8 @workers, i8 0, i64 49152, i1 false)
   store atomic i32 0, ptr @started release, align 4
   store atomic i32 0, ptr @starting release, align 4
   store atomic i32 0, ptr @sleepers release, align 4
