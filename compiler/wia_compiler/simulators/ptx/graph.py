@@ -105,7 +105,8 @@ def _successors(
     if last.opcode == "brx":
         table = last.operands[1]
         assert isinstance(table, Symbol)
-        return [block for name in entry.tables[table.name] for block in target(name)]
+        ways = [block for name in entry.tables[table.name] for block in target(name)]
+        return [*ways, *(following if last.predicate else [])]
     if last.opcode in ENDINGS:
         return following if last.predicate else []
     return following

@@ -223,8 +223,7 @@ class Scheduler:
                 place[taken] = ranks[0]
                 place[active & ~taken] = ranks[-1]
             case "brx":
-                index = np.broadcast_to(self._targets[at](threads), taken.shape)
-                place[taken] = np.array(ranks, np.int32)[index[taken]]
+                self._branch_by_index(machine, at, block, active, executed, place)
             case "trap":
                 if taken.any():
                     name = machine.thread_name(int(np.argmax(taken)))
@@ -234,6 +233,32 @@ class Scheduler:
                 place[taken] = DONE
                 place[active & ~taken] = self._rank_after(block)
         return True
+
+    def _branch_by_index(
+        self, machine: Machine, at: int, block: BasicBlock, active: Mask, executed: Executed,
+        place: Array,
+    ) -> None:  # fmt: skip
+        """``brx.idx``: each thread to the label that its index is the number of."""
+        threads, instruction, taken = (
+            machine.threads,
+            self.code[at].instruction,
+            machine.threads.mask,
+        )
+        ranks = [self.blocks[each].rank for each in block.successors]
+        ways = ranks[:-1] if instruction.predicate is not None else ranks
+        index = np.broadcast_to(self._targets[at](threads), taken.shape)
+        outside = taken & (index >= len(ways))
+        if outside.any():
+            name, first = machine.thread_name(int(np.argmax(outside))), int(np.argmax(outside))
+            machine.fault(instruction, f"index {index[first]} of {len(ways)} labels, in {name}")
+        place[active] = ranks[-1]
+        place[taken] = np.array(ways, np.int32)[index[taken]]
+        goes = np.where(active, place, -1).reshape(-1, WARP)
+        rows = active.reshape(-1, WARP)
+        parted = goes.max(axis=1) != np.where(rows, goes, np.iinfo(np.int32).max).min(axis=1)
+        runs = rows.any(axis=1)
+        executed.branches[at] = executed.branches.get(at, 0) + int(runs.sum())
+        executed.divergent[at] = executed.divergent.get(at, 0) + int((parted & runs).sum())
 
     def _deadlock(self, machine: Machine, progress: Progress) -> NoReturn:
         """Say of the first threads that cannot go on what they wait for."""

@@ -21,13 +21,14 @@ from wia_compiler.simulators.ptx.jit.access import (
 from wia_compiler.simulators.ptx.jit.code import Function, Value
 from wia_compiler.simulators.ptx.jit.conversions import BOOL, converted, selected
 from wia_compiler.simulators.ptx.jit.counts import count_lanes
-from wia_compiler.simulators.ptx.jit.lanes import Lanes
+from wia_compiler.simulators.ptx.jit.lanes import Lanes, mask_bits
 from wia_compiler.simulators.ptx.jit.layout import (
     COPIES_BYTES,
     COPY_BYTES,
     MOST_COPIES,
 )
 from wia_compiler.simulators.ptx.jit.memory import Slots
+from wia_compiler.simulators.ptx.jit.named import only_whole_warps
 from wia_compiler.simulators.ptx.jit.specials import word
 from wia_compiler.simulators.ptx.jit.traced import Traced
 from wia_compiler.simulators.ptx.syntax import Immediate
@@ -136,9 +137,11 @@ def _note(lanes: Lanes, window: Window, content: list[Value], active: Value | No
 
 def _write_group(lanes: Lanes, form: Form) -> None:
     function = lanes.function
-    if lanes.active() is not None:
-        # Lanes that count their groups apart are left to the other engine.
+    if lanes.predicate is not None:
         bail_if(function, "true")
+    elif lanes.mask is not None:
+        # Lanes that count their groups apart are left to the other engine.
+        only_whole_warps(function, mask_bits(function, lanes.mask))
     left = 0
     if "wait_group" in form.flags:
         (operand,) = form.instruction.operands

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,6 +131,37 @@ class Lanes:
             else self.function.splat(np.asarray(value).astype(type.value)[()], type.value)
         )
         self.write(operand, type, made)
+
+    def held(self) -> dict[str, Held]:
+        """What each register holds here."""
+        return dict(self._held)
+
+    def matched(self, before: Mapping[str, Held]) -> dict[str, Held]:
+        """What registers hold here that held something else before, as the types of then."""
+        return {
+            name: Held(
+                reinterpreted(self.function, self._held[name].value, old.value.dtype),
+                self._held[name].raw,
+            )
+            for name, old in before.items()
+            if self._held[name] != old
+        }
+
+    def join(
+        self, before: Mapping[str, Held], skipped: str, made: Mapping[str, Held], worked: str
+    ) -> None:
+        """Go on after two ways: from one label with what was held before, from another with what
+        was made there. What was only read on the second is forgotten.
+        """
+        self._held = dict(before)
+        for name, new in made.items():
+            old = before[name]
+            type = self.function.vector(old.value.dtype)
+            parts = tuple(
+                self.function.new(f"phi {type} [ {a}, %{skipped} ], [ {b}, %{worked} ]")
+                for a, b in zip(old.value.parts, new.value.parts, strict=True)
+            )
+            self._held[name] = Held(Value(old.value.dtype, parts), old.raw or new.raw)
 
     def active(self) -> Value | None:
         """Where the current instruction runs: mask and predicate; ``None`` for all lanes."""

@@ -34,10 +34,10 @@ COPIES_BYTES = 64 + MOST_COPIES * COPY_BYTES
 COUNTED, ASLEEP = 100, 1000
 """The state of a warp: 0 where it can run, -1 where it has ended, n + 1 where it waits at barrier n
 of all threads, ``COUNTED`` + n at one with a count, ``ASLEEP`` for the phase of an mbarrier."""
-NAMED_BYTES = 16
+NAMED_BYTES = 32
 NAMED_BARRIERS = 17
-"""The barriers of a block: how many threads came, for how many it is, its generation (i32 each);
-the last is that of the cluster."""
+"""The barriers of a block: how many threads came, for how many it is, its generation, of ``red``
+those whose predicate holds and all (i32 each); the last is that of the cluster."""
 CLUSTER_BARRIER = 16
 BULK_VALUES = 12
 """Operands of a bulk copy at most."""
@@ -76,6 +76,16 @@ class WarpLayout:
     def cluster_phase(self) -> int:
         """Beside ``first_thread``."""
         return self.first_thread + 16
+
+    @property
+    def fold_kind(self) -> int:
+        """What a warp wants of the ``red`` it waits at: 1 for popc, 2 and, 3 or, 0 nothing."""
+        return self.first_thread + 20
+
+    @property
+    def fold_place(self) -> int:
+        """Where its result goes, in the warp's memory."""
+        return self.first_thread + 24
 
 
 def warp_layout(kept: Sequence[str], scope: Scope) -> WarpLayout:

@@ -7,6 +7,7 @@ as in ``schedule``: those at the lowest rank.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,8 @@ import numpy as np
 
 from wia_compiler.simulators.ptx.decode import IDLE, check_flags, row_of
 from wia_compiler.simulators.ptx.decode_cluster import decode_cluster_barrier
-from wia_compiler.simulators.ptx.graph import BasicBlock, gathers, waits_for_phase
+from wia_compiler.simulators.ptx.graph import WHOLE_WARP, BasicBlock, gathers, waits_for_phase
+from wia_compiler.simulators.ptx.jit.access import bail_if
 from wia_compiler.simulators.ptx.jit.atomics import write_atomic
 from wia_compiler.simulators.ptx.jit.bulk import write_bulk
 from wia_compiler.simulators.ptx.jit.code import Function, Value
@@ -32,7 +34,11 @@ from wia_compiler.simulators.ptx.jit.layout import (
     warp_layout,
     word_offset,
 )
-from wia_compiler.simulators.ptx.jit.liveness import Liveness, liveness_of
+from wia_compiler.simulators.ptx.jit.liveness import (
+    Liveness,
+    liveness_of,
+    registers_written,
+)
 from wia_compiler.simulators.ptx.jit.matrix import (
     write_matrix_load,
     write_matrix_store,
@@ -58,6 +64,7 @@ from wia_compiler.simulators.ptx.jit.named import (
 )
 from wia_compiler.simulators.ptx.jit.specials import word
 from wia_compiler.simulators.ptx.jit.support import DECLARATIONS, support_text
+from wia_compiler.simulators.ptx.jit.together import where_all_hold
 from wia_compiler.simulators.ptx.jit.values import write_move, write_value
 from wia_compiler.simulators.ptx.jit.warp import (
     active_bits,
@@ -79,7 +86,7 @@ from wia_compiler.simulators.ptx.schedule import members_of
 from wia_compiler.simulators.ptx.syntax import Instruction
 from wia_compiler.simulators.ptx.threads import WARP
 from wia_compiler.simulators.ptx.types import TYPES
-from wia_compiler.simulators.ptx.values.form import Form, UnknownForm
+from wia_compiler.simulators.ptx.values.form import Form
 
 _WARP_WRITERS: dict[str, Callable[[Lanes, Form], None]] = {
     "shfl": write_shuffle,
@@ -143,6 +150,17 @@ def write_program(
     return Program(text, writer.layout, writer.accesses, predicated)
 
 
+def is_whole(instruction: Instruction) -> bool:
+    """Whether a warp executes an instruction as a whole."""
+    words = instruction.modifiers
+    if instruction.opcode == "cp":
+        groups = {"commit_group", "wait_group", "wait_all"}
+        return "bulk" not in words and not groups.isdisjoint(words)
+    return instruction.opcode in WHOLE_WARP or (
+        instruction.opcode == "barrier" and "cluster" in words
+    )
+
+
 class _Writer:
     def __init__(
         self,
@@ -188,7 +206,7 @@ class _Writer:
                 support_text(),
                 copies_text(),
                 mbarrier_text(),
-                named_text(),
+                named_text(self.layout),
                 *function.outlined.values(),
                 declarations,
                 "define i32 @warp(ptr noalias %context, ptr noalias %warp) {",
@@ -345,6 +363,11 @@ class _Writer:
                 self._store(number, lanes)
                 self.flow.leave(block, at, bits, taken, lanes, masked=masked)
                 return
+            if instruction.predicate is not None and not masked and is_whole(instruction):
+                written = registers_written(instruction, self.scope)
+                write = functools.partial(self._instruction, at, instruction, lanes)
+                where_all_hold(lanes, taken, written, write)
+                continue
             self._instruction(at, instruction, lanes)
         self._store(number, lanes)
         self.flow.go(block, bits, masked=masked)
@@ -369,10 +392,8 @@ class _Writer:
             asked = active_bits(lanes)
         if first.opcode == "mbarrier":
             complete = write_phase_test(lanes, Form(first))
-        elif first.predicate is not None:
-            raise UnknownForm(first.name)
         else:
-            complete = write_cluster_test(lanes, bits)
+            complete = write_cluster_test(lanes, bits, asked)
         lanes.predicate = None
         others = function.new(f"xor i32 {complete}, -1")
         missing = function.new(f"and i32 {asked}, {others}")
@@ -461,7 +482,7 @@ class _Writer:
     def _cluster_barrier(self, form: Form, lanes: Lanes) -> None:
         decode_cluster_barrier(form)
         if lanes.predicate is not None:
-            raise UnknownForm(form.instruction.name)
+            bail_if(self.function, "true")
         bits = "-1" if lanes.mask is None else self.function.new("load i32, ptr %mask, align 4")
         if "wait" in form.flags:
             write_cluster_wait(lanes)

@@ -38,7 +38,10 @@ def write_warpgroup(lanes: Lanes, form: Form, number: int) -> None:
     """``wgmma``: products, their groups; the fence changes nothing here."""
     if lanes.active() is not None:
         bail_if(lanes.function, "true")
-    match form.one_of(("mma_async", "commit_group", "wait_group", "fence")):
+    action = form.one_of(("mma_async", "commit_group", "wait_group", "fence"))
+    if action.endswith("group") and not lanes.layout.products:
+        return
+    match action:
         case "mma_async":
             _write_product(lanes, form, number)
         case "commit_group":
