@@ -23,6 +23,7 @@ from wia_compiler.dialects.loop import Loop
 from wia_compiler.dialects.memref_prefetch import PrefetchOp
 from wia_compiler.dialects.nvgpu import Nvgpu
 from wia_compiler.dialects.nvgpu_hopper import NvgpuHopper
+from wia_compiler.dialects.nvvm_barrier import BarrierOp
 from wia_compiler.dialects.nvvm_warp import BarWarpSyncOp, RoundToTf32Op
 from wia_compiler.dialects.tile import Tile
 from wia_compiler.dialects.tpu.ops import Tpu
@@ -59,6 +60,7 @@ def context() -> Context:
     made.load_op(CallIntrinsicOp)
     made.load_op(PrefetchOp)
     made.load_op(BarWarpSyncOp)
+    made.load_op(BarrierOp)
     made.load_op(RoundToTf32Op)
     made.load_op(DynamicSharedMemoryOp)
     return made

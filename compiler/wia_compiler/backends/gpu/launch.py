@@ -8,7 +8,13 @@ from math import prod
 from typing import Any, cast
 
 from xdsl.dialects import memref
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+)
 from xdsl.dialects.cf import BranchOp, ConditionalBranchOp
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Attribute, Block, SSAValue
@@ -21,6 +27,17 @@ from wia_compiler.passes.llvm.types import size_bytes
 BLOCK_SIZE = "wia.block_size"
 GRID_SIZE = "wia.grid_size"
 MIN_BLOCKS = "wia.min_blocks"
+PARTS = "wia.parts"
+"""Attribute of a kernel that others were merged into: their entries, blocks and threads."""
+
+
+@dataclass(frozen=True)
+class LaunchPart:
+    """A kernel in a launch of several: so many blocks behind those of the parts before it."""
+
+    entry: str
+    blocks: int
+    threads: int
 
 
 @dataclass(frozen=True)
@@ -29,7 +46,8 @@ class Launch:
 
     Buffers are numbers: the kernel's inputs and outputs in order, then the plan's workspaces.
     ``dynamic_shared_bytes`` is what the launch asks for beside the entry's static shared memory.
-    ``tensor_maps`` are parameters behind the buffers.
+    ``tensor_maps`` are parameters behind the buffers. ``parts`` are the kernels of a merged launch,
+    each with a range of the blocks; empty where there is one.
     """
 
     entry: str
@@ -38,6 +56,7 @@ class Launch:
     buffers: tuple[int, ...]
     dynamic_shared_bytes: int = 0
     tensor_maps: tuple[TensorMapPlan, ...] = ()
+    parts: tuple[LaunchPart, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,6 +100,7 @@ class LaunchPlan:
                     "dynamic_shared_bytes": launch.dynamic_shared_bytes,
                     "buffers": list(launch.buffers),
                     "tensor_maps": [asdict(each) for each in launch.tensor_maps],
+                    "parts": [asdict(each) for each in launch.parts],
                 }
                 for launch in self.launches
             ],
@@ -100,6 +120,7 @@ class LaunchPlan:
                 tuple(row["buffers"]),
                 row["dynamic_shared_bytes"],
                 tuple(TensorMapPlan.from_metadata(each) for each in row.get("tensor_maps", ())),
+                tuple(LaunchPart(**each) for each in row.get("parts", ())),
             )
             for row in metadata["launches"]
         )
@@ -176,14 +197,15 @@ class _Plan:
 
     def _launch(self, op: CallOp) -> None:
         callee = self.functions[op.callee.root_reference.data]
-        blocks, threads = (_integer(callee, name) for name in (GRID_SIZE, BLOCK_SIZE))
+        blocks, threads = (integer_of(callee, name) for name in (GRID_SIZE, BLOCK_SIZE))
         maps = tuple(self.maps[value] for value in op.arguments if value in self.maps)
         arrays = [value for value in op.arguments if value not in self.maps]
         buffers = tuple(self.numbers[value] for value in arrays)
         if blocks:
             entry = self.entries[callee.sym_name.data]
-            shared = _integer(callee, DYNAMIC_SHARED_BYTES)
-            self.launches.append(Launch(entry, blocks, threads, buffers, shared, maps))
+            shared = integer_of(callee, DYNAMIC_SHARED_BYTES)
+            parts = parts_of(callee)
+            self.launches.append(Launch(entry, blocks, threads, buffers, shared, maps, parts))
 
     def _end(self, block: Block, first: int) -> PlanBlock:
         last, branch = len(self.launches), block.last_op
@@ -197,7 +219,16 @@ class _Plan:
                 return PlanBlock(first, last)
 
 
-def _integer(function: FuncOp, name: str) -> int:
+def parts_of(kernel: FuncOp) -> tuple[LaunchPart, ...]:
+    """The kernels that were merged into one; empty for any other."""
+    rows = cast("ArrayAttr[DictionaryAttr]", kernel.attributes.get(PARTS, ArrayAttr([])))
+    return tuple(
+        LaunchPart(row["entry"].data, row["blocks"].value.data, row["threads"].value.data)
+        for row in (cast("Mapping[str, Any]", each.data) for each in rows)
+    )
+
+
+def integer_of(function: FuncOp, name: str) -> int:
     """An integer attribute of a kernel, 0 where it is absent."""
     attribute = function.attributes.get(name)
     return attribute.value.data if isinstance(attribute, IntegerAttr) else 0

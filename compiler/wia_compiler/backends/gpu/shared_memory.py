@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from xdsl.dialects import arith, memref
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, StringAttr, i8, i64
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from wia_compiler.backends.gpu.architecture import STATIC_SHARED_BYTES
 from wia_compiler.dialects.gpu_dynamic_shared import DYNAMIC_SHARED_BYTES, DynamicSharedMemoryOp
@@ -42,7 +42,7 @@ def place_shared_buffers(kernel: FuncOp) -> None:
     is_static = size <= STATIC_SHARED_BYTES
     if is_static and not (reusing and own):
         return
-    memory = _bytes(size) if is_static else DynamicSharedMemoryOp()
+    memory = shared_bytes(size) if is_static else DynamicSharedMemoryOp()
     made: list[Operation] = [memory]
     for group in (own, reusing):
         end = 0
@@ -54,7 +54,7 @@ def place_shared_buffers(kernel: FuncOp) -> None:
             view.result.name_hint = buffer.memref.name_hint
             buffer.memref.replace_all_uses_with(view.result)
             made += [start, view]
-            end += _aligned(buffer)
+            end += aligned_bytes(buffer)
     for op in made:
         op.location = kernel.location
     kernel.body.block.insert_ops_before(made, buffers[0])
@@ -65,9 +65,9 @@ def place_shared_buffers(kernel: FuncOp) -> None:
         kernel.attributes[DYNAMIC_SHARED_BYTES] = IntegerAttr(size, i64)
 
 
-def _bytes(size: int) -> memref.AllocOp:
-    """Static shared memory that others are views of."""
-    type = MemRefType(i8, [size], memory_space=StringAttr("shared"))
+def shared_bytes(size: int, space: Attribute | None = None) -> memref.AllocOp:
+    """Static shared memory that others are views of, ``"shared"`` where no space is given."""
+    type = MemRefType(i8, [size], memory_space=space or StringAttr("shared"))
     made = memref.AllocOp([], [], type)
     made.attributes["wia.alignment"] = IntegerAttr(ALIGNMENT, i64)
     made.memref.name_hint = "shared"
@@ -76,10 +76,11 @@ def _bytes(size: int) -> memref.AllocOp:
 
 def _end(buffers: Sequence[memref.AllocOp]) -> int:
     """Bytes that buffers take one after the other."""
-    return sum(map(_aligned, buffers))
+    return sum(map(aligned_bytes, buffers))
 
 
-def _aligned(buffer: memref.AllocOp) -> int:
+def aligned_bytes(buffer: memref.AllocOp) -> int:
+    """Bytes of a buffer, up to where the next one may begin."""
     type = buffer.memref.type
     size = num_elements(type) * size_bytes(type.element_type)
     return -(-size // ALIGNMENT) * ALIGNMENT

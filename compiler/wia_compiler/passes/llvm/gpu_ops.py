@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from wia_compiler.dialects.gpu_dynamic_shared import DynamicSharedMemoryOp
 from wia_compiler.dialects.gpu_ids import BlockIdOp, ThreadIdOp
+from wia_compiler.dialects.nvvm_barrier import BarrierOp
 from wia_compiler.passes.llvm.types import LLVMError, memory_type, size_bytes
 from wia_compiler.passes.llvm.writer import Handler, Writer
 
@@ -31,6 +32,11 @@ def _lane(writer: Writer, op: gpu.LaneIdOp) -> None:
 
 def _barrier(writer: Writer, op: gpu.BarrierOp) -> None:
     writer.line(writer.call(writer.options.barrier, "void", [("i32", "0")]))
+
+
+def _counted_barrier(writer: Writer, op: BarrierOp) -> None:
+    arguments = [("i32", writer.values[value]) for value in (op.barrierId, op.numberOfThreads)]
+    writer.line(writer.call("llvm.nvvm.barrier.cta.sync.aligned.count", "void", arguments))
 
 
 def _dynamic_shared(writer: Writer, op: DynamicSharedMemoryOp) -> None:
@@ -129,6 +135,7 @@ GPU: dict[str, Handler] = {
     "gpu.grid_dim": _register,
     "gpu.lane_id": _lane,
     "gpu.barrier": _barrier,
+    "nvvm.barrier": _counted_barrier,
     "gpu.dynamic_shared_memory": _dynamic_shared,
     "gpu.shuffle": _shuffle,
     "math.exp2": _power_of_two,

@@ -47,7 +47,7 @@ _NVPTX = (
     r"llvm\.(fma|fabs|maximum|minimum)\.(v\d+)?bf16",
     r"llvm\.nvvm\.read\.ptx\.sreg\.(tid|ntid|ctaid|nctaid)\.[xyz]",
     r"llvm\.nvvm\.read\.ptx\.sreg\.(laneid|warpid)",
-    r"llvm\.nvvm\.barrier\.cta\.sync\.aligned\.all",
+    r"llvm\.nvvm\.barrier\.cta\.sync\.aligned\.(all|count)",
     r"llvm\.nvvm\.bar\.warp\.sync",
     r"llvm\.nvvm\.f2tf32\.rna",
     r"llvm\.nvvm\.shfl\.sync\.(bfly|down|up|idx)\.(i32|f32)",
