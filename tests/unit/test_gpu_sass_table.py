@@ -59,6 +59,29 @@ def test_what_only_rare_numbers_reach_is_marked():
     assert target_of(rows[0]) is None
 
 
+PARTS = """k:
+        /*0000*/  @P0 BRA `(.L_x_0);
+        /*0010*/  FADD R3, R4, R5;
+        /*0020*/  @P1 BRA `(.L_x_1);
+        /*0030*/  MOV R8, 0x50;
+        /*0040*/  CALL.REL.NOINC `($__internal_0_$__cuda_div);
+        /*0050*/  BRA `(.L_x_2);
+.L_x_1:
+        /*0060*/  MUFU.RCP R3, R6;
+.L_x_2:
+        /*0070*/  EXIT;
+.L_x_0:
+        /*0080*/  EXIT;
+$__internal_0_$__cuda_div:
+        /*0090*/  RET.REL.NODEC R4 `(k);
+"""
+
+
+def test_of_nested_branches_the_innermost_is_the_rare_one():
+    """A branch around a whole part of the code, which divides, does not make that part rare."""
+    assert [row.offset for row in sass_rows(PARTS, {}) if row.rare] == [0x30, 0x40, 0x50, 0x90]
+
+
 def test_remarks_are_no_operands():
     (row,) = sass_rows('k:\n        /*0000*/  LDL R3, [R1+0x8] (*"SpillRefill"*);\n', {})
     assert row.operands == ("R3", "[R1+0x8]")

@@ -166,9 +166,12 @@ def target_of(row: SassRow) -> str | None:
 def _marked(listed: Sequence[SassRow | str]) -> Iterator[SassRow]:
     """Mark what only rare numbers reach: ptxas' subroutines, and regions that call them.
 
-    Such a region is what a branch jumps over where it holds a call of a subroutine.
+    Such a region is what a branch jumps over, the smallest one that holds the call of a subroutine:
+    a branch around all that a part of the code does may stand outside of it.
     """
     rare: set[int] = set()
+    regions: list[range] = []
+    calls: list[int] = []
     places = {each: number for number, each in enumerate(listed) if isinstance(each, str)}
     inside = False
     for number, each in enumerate(listed):
@@ -177,14 +180,13 @@ def _marked(listed: Sequence[SassRow | str]) -> Iterator[SassRow]:
             continue
         if inside:
             rare.add(number)
+        if each.base == "CALL" and INTERNAL in (target_of(each) or ""):
+            calls.append(number)
         label = target_of(each) if each.base == "BRA" and each.predicate else None
-        end = places.get(label, 0) if label else 0
-        skipped = listed[number + 1 : end]
-        if any(
-            isinstance(row, SassRow) and row.base == "CALL" and INTERNAL in (target_of(row) or "")
-            for row in skipped
-        ):
-            rare.update(range(number + 1, end))
+        regions.append(range(number + 1, places.get(label, 0) if label else 0))
+    for call in calls:
+        around = [region for region in regions if call in region]
+        rare.update(min(around, key=len, default=range(0)))
     for number, each in enumerate(listed):
         if isinstance(each, SassRow):
             yield replace(each, rare=True) if number in rare else each
