@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
+import wia_compiler as wia
 from corpus import TARGETS, Sample, samples, snapshots
 from iree.compiler import ir
+from stage_modules import visit_stages
 from stages_page import PLAIN, stages
+from wia_compiler.base.record import Stage
 from wia_compiler.dialects.text import parse_ir, print_ir
+from xdsl.dialects.builtin import ModuleOp
 
 _EACH = pytest.mark.parametrize("sample", samples(), ids=str)
 _TARGET = pytest.mark.parametrize("target", TARGETS)
@@ -33,11 +38,56 @@ def test_plain_stages_are_mlir(sample: Sample, target: str) -> None:
     plain = [stage for stage in snapshots(sample, target) if stage.name in PLAIN]
     assert plain
     for stage in plain:
-        if "nvgpu." in stage.text:
-            # Not plain: nvgpu wants memory space 3, ours is called "shared" (docs/stages.md).
-            assert print_ir(parse_ir(stage.text)) == stage.text
-        else:
-            read(stage.text, custom_dialects=False)
+        for text in (stage.text, stage.with_locations):
+            read(text, custom_dialects=False)
+
+
+_PRODUCT = "input A: tensor, input B: tensor, output C: tensor"
+_ATTENTION = "input Q: tensor, input K: tensor, input V: tensor, output O: tensor"
+_MATRIX_UNITS: dict[str, tuple[str, str, tuple[tuple[int, ...], ...], str]] = {
+    # Operands as they lie and turned, ragged; bytes, whose turned tiles are pairs; heads that a
+    # schedule keeps whole, and in f32, where threads multiply what was copied asynchronously.
+    "ragged": (_PRODUCT, "C = relu(A @ B);", ((200, 136), (136, 328)), "f16"),
+    "turned": (_PRODUCT, "C = transpose(A) @ transpose(B);", ((128, 136), (256, 128)), "bf16"),
+    "bytes": (_PRODUCT, "C = A @ B;", ((64, 96), (96, 48)), "i8"),
+    "heads": (_ATTENTION, "O = attention(Q, K, V);", ((2, 127, 64),) * 3, "f16"),
+    "simt heads": (_ATTENTION, "O = attention(Q, K, V);", ((2, 33, 64),) * 3, "f32"),
+}
+_OPS = {
+    "gpu:sm_90": {"nvgpu.mma.sync", "nvgpu.ldmatrix", "nvgpu.device_async_copy"},
+    "gpu:sm_90a": {"nvgpu.tma.async.load", "nvgpu.mbarrier.try_wait.parity", "warpgroup.mma"},
+}
+
+
+def _lowered(text: str, arguments: list[Any], target: str) -> list[ModuleOp]:
+    """The module of a kernel as plain stages have it."""
+    found = list[ModuleOp]()
+
+    def visit(stage: Stage, module: ModuleOp) -> None:
+        if stage.name in PLAIN and stage.changed:
+            found.append(module.clone())
+
+    visit_stages(wia.compile(text)["k"], arguments, visit, target)
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("target", _OPS)
+def test_kernels_for_matrix_units_are_mlir(target: str) -> None:
+    """What nvgpu has words for is plain; only products of warpgroups are a dialect of ours."""
+    found = set[str]()
+    for name, (parameters, body, shapes, dtype) in _MATRIX_UNITS.items():
+        text = f"kernel k({parameters}) {{ {body} }}"
+        for module in _lowered(text, [wia.spec(shape, dtype) for shape in shapes], target):
+            names = {op.name for op in module.walk()}
+            has_own = any(each.startswith("warpgroup.") for each in names)
+            located = print_ir(module, locations=True)
+            assert print_ir(parse_ir(located)) == print_ir(module), name
+            for written in (located, print_ir(module)):
+                read(written, custom_dialects=has_own)
+            found |= names
+    assert _OPS[target] <= found
+    assert not any(each.startswith("nvgpu.warpgroup") for each in found)
 
 
 @_TARGET

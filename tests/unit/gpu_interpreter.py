@@ -16,6 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 from unit import gpu_matrix_ops
+from wia_compiler.dialects.gpu_memory import is_workgroup
 from xdsl.dialects import arith, func, memref, scf
 from xdsl.dialects.builtin import (
     BFloat16Type,
@@ -27,7 +28,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
-    StringAttr,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -230,7 +230,7 @@ class _BlockRun:
         type = op.memref.type
         assert isinstance(type, MemRefType)
         shape, dtype = type.get_shape(), dtype_of(type.element_type)
-        if type.memory_space == StringAttr("shared"):
+        if is_workgroup(type):
             self.values[op.memref] = Shared(shape, dtype)
             self.shared.append(self.values[op.memref])
         else:

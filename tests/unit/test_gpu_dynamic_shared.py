@@ -14,12 +14,13 @@ func.func @nest(%x: memref<4xf32>, %y: memref<4xf32>) attributes {gpu.kernel,
     wia.block_size = 32, wia.grid_size = 1, wia.dynamic_shared_bytes = 100016} {
   %i = arith.constant 3 : index
   %start = arith.constant 100000 : index
-  %bytes = gpu.dynamic_shared_memory : memref<?xi8, "shared">
-  %tile = memref.view %bytes[%start][] : memref<?xi8, "shared"> to memref<4xf32, "shared">
+  %bytes = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>
+  %tile = memref.view %bytes[%start][] : memref<?xi8, #gpu.address_space<workgroup>>
+      to memref<4xf32, #gpu.address_space<workgroup>>
   %element = memref.load %x[%i] : memref<4xf32>
-  memref.store %element, %tile[%i] : memref<4xf32, "shared">
+  memref.store %element, %tile[%i] : memref<4xf32, #gpu.address_space<workgroup>>
   "gpu.barrier"() : () -> ()
-  %moved = memref.load %tile[%i] : memref<4xf32, "shared">
+  %moved = memref.load %tile[%i] : memref<4xf32, #gpu.address_space<workgroup>>
   memref.store %moved, %y[%i] : memref<4xf32>
   func.return
 }

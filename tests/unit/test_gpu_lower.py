@@ -6,6 +6,7 @@ from unit.gpu_interpreter import Buffer, KernelFault, run_kernel
 from unit.gpu_nests import leaf, matmul, nest, run_nest, softmax
 from wia_compiler.backends.gpu import lower
 from wia_compiler.backends.gpu.distribute import LayoutError
+from wia_compiler.dialects.gpu_memory import is_workgroup
 
 RNG = np.random.default_rng(7)
 
@@ -140,7 +141,7 @@ def test_the_interpreter_sees_memory_that_was_not_written():
     function = matmul(64, 64, 16)
     lower.lower_nest(function)
     stores = [op for op in function.walk() if op.name == "memref.store"]
-    shared = [op for op in stores if '"shared"' in str(op.memref.type)]
+    shared = [op for op in stores if is_workgroup(op.memref.type)]
     shared[0].detach()
     buffers = [Buffer(floats(64, 16)), Buffer(floats(16, 64)), Buffer(floats(64, 64))]
     with pytest.raises(KernelFault, match="nothing was written"):

@@ -11,10 +11,10 @@ from wia_compiler.passes.llvm.whitelist import check_names
 from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
 from xdsl.utils.exceptions import ParseError, VerifyException
 
-GROUP = '!nvgpu.mbarrier.group<memorySpace = "shared", num_barriers = 4>'
-TILE = 'memref<64x64xf16, "shared">'
-PANELS = 'memref<2x64x64xf16, "shared">'
-SUMS = "!nvgpu.warpgroup.accumulator<fragmented = vector<64x128xf32>>"
+GROUP = "!nvgpu.mbarrier.group<memorySpace = #gpu.address_space<workgroup>, num_barriers = 4>"
+TILE = "memref<64x64xf16, #gpu.address_space<workgroup>>"
+PANELS = "memref<2x64x64xf16, #gpu.address_space<workgroup>>"
+SUMS = "!warpgroup.accumulator<fragmented = vector<64x128xf32>>"
 TRIPLE = "nvptx64-nvidia-cuda"
 
 
@@ -26,25 +26,34 @@ def tensor_map(tensor: str = TILE, swizzle: str = "swizzle_128b") -> str:
 
 
 def descriptor(tensor: str) -> str:
-    return f"!nvgpu.warpgroup.descriptor<tensor = {tensor}>"
+    return f"!warpgroup.descriptor<tensor = {tensor}>"
 
 
 def kernel(body: str) -> str:
     return f"""
-func.func @k(%c: memref<64xf32>, %map: {tensor_map()}) attributes {{gpu.kernel,
+func.func @k(%c: memref<64xf32>, %map: {tensor_map()}, %h: memref<64x64xf16>)
+    attributes {{gpu.kernel,
     wia.block_size = 128, wia.min_blocks = 1}} {{
   %0 = arith.constant 0 : index
   %1 = arith.constant 1 : index
+  %side = arith.constant 64 : index
   %bytes = arith.constant 8192 : index
   %odd = arith.constant true
-  %memory = gpu.dynamic_shared_memory : memref<?xi8, "shared">
-  %a = memref.view %memory[%0][] : memref<?xi8, "shared"> to {TILE}
-  %b = memref.view %memory[%bytes][] : memref<?xi8, "shared"> to {PANELS}
+  %memory = gpu.dynamic_shared_memory : memref<?xi8, #gpu.address_space<workgroup>>
+  %a = memref.view %memory[%0][] : memref<?xi8, #gpu.address_space<workgroup>> to {TILE}
+  %b = memref.view %memory[%bytes][] : memref<?xi8, #gpu.address_space<workgroup>> to {PANELS}
   %bars = nvgpu.mbarrier.create -> {GROUP}
 {body}
   func.return
 }}
 """
+
+
+def map_of(array: str, type: str, box: str) -> str:
+    """A tensor map of an array, whose box has those sizes."""
+    element = type.rpartition("x")[2]
+    return f"""%any = "memref.cast"({array}) : ({type}) -> memref<*x{element}
+  %m = nvgpu.tma.create.descriptor %any box[{box}] : memref<*x{element} -> {tensor_map()}"""
 
 
 WHOLE = kernel(
@@ -55,17 +64,17 @@ WHOLE = kernel(
   %one = nvvm.elect.sync -> i1
   nvgpu.mbarrier.arrive.expect_tx %bars[%1], %bytes : {GROUP}
   nvgpu.tma.async.load %map[%0, %1], %bars[%1] to %a : {tensor_map()}, {GROUP} -> {TILE}
-  nvgpu.mbarrier.try_wait.parity %bars[%1], %odd : {GROUP}
+  nvgpu.mbarrier.try_wait.parity %bars[%1], %odd, %bytes : {GROUP}
   nvvm.setmaxregister increase 232
-  %da = nvgpu.warpgroup.generate.descriptor %a : {TILE} -> {descriptor(TILE)}
-  %db = nvgpu.warpgroup.generate.descriptor %b : {PANELS} -> {descriptor(PANELS)}
-  %z = nvgpu.warpgroup.mma.init.accumulator -> {SUMS}
-  %d = nvgpu.warpgroup.mma %da, %db, %z transposeB wait 1 : {descriptor(TILE)}, """
-    + f"""{descriptor(PANELS)}, {SUMS} -> {SUMS}
-  %slots = memref.alloca() : memref<64xf32, "register">
-  nvgpu.warpgroup.mma.store %d, %slots : {SUMS} to memref<64xf32, "register">
-  nvgpu.mbarrier.arrive %bars[%0] : {GROUP}
-  %x = memref.load %slots[%1] : memref<64xf32, "register">
+  %da = "warpgroup.generate.descriptor"(%a) : ({TILE}) -> {descriptor(TILE)}
+  %db = "warpgroup.generate.descriptor"(%b) : ({PANELS}) -> {descriptor(PANELS)}
+  %z = "warpgroup.mma.init.accumulator"() : () -> {SUMS}
+  %d = "warpgroup.mma"(%da, %db, %z) <{{transposeB, waitGroup = 1 : i64}}> :
+    ({descriptor(TILE)}, {descriptor(PANELS)}, {SUMS}) -> {SUMS}
+  %slots = memref.alloca() : memref<64xf32, #gpu.address_space<private>>
+  "warpgroup.mma.store"(%d, %slots) : ({SUMS}, memref<64xf32, #gpu.address_space<private>>) -> ()
+  %token = nvgpu.mbarrier.arrive %bars[%0] : {GROUP} -> !nvgpu.mbarrier.token
+  %x = memref.load %slots[%1] : memref<64xf32, #gpu.address_space<private>>
   memref.store %x, %c[%1] : memref<64xf32>
   nvvm.setmaxregister decrease 40
 """
@@ -128,8 +137,8 @@ def test_other_architectures_have_none_of_them():
         check_names(llvm, TRIPLE, "sm_90")
 
 
-NARROW, LONG = 'memref<64x32xf16, "shared">', 'memref<64x128xf16, "shared">'
-BYTES = 'memref<1x64x128xi8, "shared">'
+NARROW, LONG = TILE.replace("x64x", "x32x"), TILE.replace("x64x", "x128x")
+BYTES = "memref<1x64x128xi8, #gpu.address_space<workgroup>>"
 
 
 @pytest.mark.parametrize(
@@ -146,33 +155,41 @@ BYTES = 'memref<1x64x128xi8, "shared">'
             "does not fill",
         ),
         (
-            f"%m = nvgpu.tma.create.descriptor %c : memref<64xf32> -> {tensor_map()}",
+            map_of("%c", "memref<64xf32>", "%side, %side"),
             "has another rank than",
+        ),
+        (map_of("%h", "memref<64x64xf16>", "%side, %1"), "sizes [64, 1] for a box of"),
+        (
+            "%u = builtin.unrealized_conversion_cast to memref<*xf16>\n"
+            f"%m = nvgpu.tma.create.descriptor %u box[%side, %side] : memref<*xf16> -> "
+            f"{tensor_map()}",
+            "is made of what memref.cast gives",
         ),
         (f"%p = builtin.unrealized_conversion_cast to {tensor_map(LONG)}", "128 at most"),
         (
-            f"%d = nvgpu.warpgroup.generate.descriptor %a : {TILE} -> {descriptor(NARROW)}",
+            f'%d = "warpgroup.generate.descriptor"(%a) : ({TILE}) -> {descriptor(NARROW)}',
             "rows of a wgmma operand are 128 bytes, found 64",
         ),
         (
-            "%z = nvgpu.warpgroup.mma.init.accumulator -> "
-            "!nvgpu.warpgroup.accumulator<fragmented = vector<128x128xf32>>",
+            '%z = "warpgroup.mma.init.accumulator"() : () -> '
+            "!warpgroup.accumulator<fragmented = vector<128x128xf32>>",
             "wgmma accumulates 64 × 8 … 256",
         ),
         (
-            f"""%da = nvgpu.warpgroup.generate.descriptor %a : {TILE} -> {descriptor(TILE)}
-  %z = nvgpu.warpgroup.mma.init.accumulator -> {SUMS}
-  %d = nvgpu.warpgroup.mma %da, %da, %z wait 1 : {descriptor(TILE)}, {descriptor(TILE)}, """
-            f"{SUMS} -> {SUMS}",
+            f"""%da = "warpgroup.generate.descriptor"(%a) : ({TILE}) -> {descriptor(TILE)}
+  %z = "warpgroup.mma.init.accumulator"() : () -> {SUMS}
+  %d = "warpgroup.mma"(%da, %da, %z) <{{waitGroup = 1 : i64}}> :
+    ({descriptor(TILE)}, {descriptor(TILE)}, {SUMS}) -> {SUMS}""",
             "64 × 64 times 64 × 64 is no",
         ),
         (
-            f"""%da = nvgpu.warpgroup.generate.descriptor %a : {TILE} -> {descriptor(BYTES)}
-  %z = nvgpu.warpgroup.mma.init.accumulator ->
-    !nvgpu.warpgroup.accumulator<fragmented = vector<64x128xi32>>
-  %d = nvgpu.warpgroup.mma %da, %da, %z transposeA transposeB wait 1 : {descriptor(BYTES)},
-    {descriptor(BYTES)}, !nvgpu.warpgroup.accumulator<fragmented = vector<64x128xi32>> ->
-    !nvgpu.warpgroup.accumulator<fragmented = vector<64x128xi32>>""",
+            f"""%da = "warpgroup.generate.descriptor"(%a) : ({TILE}) -> {descriptor(BYTES)}
+  %z = "warpgroup.mma.init.accumulator"() : () ->
+    !warpgroup.accumulator<fragmented = vector<64x128xi32>>
+  %d = "warpgroup.mma"(%da, %da, %z) <{{transposeA, transposeB, waitGroup = 1 : i64}}> :
+    ({descriptor(BYTES)}, {descriptor(BYTES)},
+    !warpgroup.accumulator<fragmented = vector<64x128xi32>>) ->
+    !warpgroup.accumulator<fragmented = vector<64x128xi32>>""",
             "128 × 64 times 64 × 128 is no",
         ),
     ],

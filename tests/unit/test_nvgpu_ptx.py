@@ -166,10 +166,11 @@ def copied(tiles, transpose, copy):
     return kernel(
         f"%x: memref<32x8xf16>, %o: memref<32x{2 * tiles}xf16>",
         "%z = arith.constant 0 : index\n"
-        '%s = memref.alloc() : memref<32x8xf16, "shared">\n'
+        "%s = memref.alloc() : memref<32x8xf16, #gpu.address_space<workgroup>>\n"
         f'{copy}\n"gpu.barrier"() : () -> ()\n'
         f"%m = nvgpu.ldmatrix %s[%t, %z] numTiles = {tiles} transpose = {turned} "
-        f': memref<32x8xf16, "shared"> -> vector<{tiles}x2xf16>\n' + "\n".join(stores),
+        f": memref<32x8xf16, #gpu.address_space<workgroup>> -> vector<{tiles}x2xf16>\n"
+        + "\n".join(stores),
     )
 
 
@@ -180,7 +181,7 @@ def async_copy(elements, given="", flags=""):
         lines += [
             f"%c{start} = arith.constant {start} : index",
             f"%k{start} = nvgpu.device_async_copy %x[%t, %c{start}], %s[%t, %c{start}], {elements}"
-            f'{given}{flags} : memref<32x8xf16> to memref<32x8xf16, "shared">',
+            f"{given}{flags} : memref<32x8xf16> to memref<32x8xf16, #gpu.address_space<workgroup>>",
         ]
     lines += [
         "%g = nvgpu.device_async_create_group",
@@ -231,7 +232,8 @@ def test_copies_and_ldmatrix_are_assembled_where_they_are(architecture):
             ptx_of(text, architecture)
         through_registers = (
             "%v = vector.load %x[%t, %z] : memref<32x8xf16>, vector<8xf16>\n"
-            'vector.store %v, %s[%t, %z] : memref<32x8xf16, "shared">, vector<8xf16>'
+            "vector.store %v, %s[%t, %z] "
+            ": memref<32x8xf16, #gpu.address_space<workgroup>>, vector<8xf16>"
         )
         text = copied(4, True, through_registers)
     assemble(ptx_of(text, architecture), architecture)

@@ -15,6 +15,8 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
+from wia_compiler.dialects.gpu_memory import AddressSpaceAttr
+
 
 class _IdOp(IRDLOperation):
     """A number of this instance along one dimension of the launch."""
@@ -55,6 +57,6 @@ _OURS = {op.name: op for op in (ThreadIdOp, BlockIdOp)}
 Gpu = Dialect(
     GPU.name,
     [*(op for op in GPU.operations if op.name not in _OURS), *_OURS.values()],
-    list(GPU.attributes),
+    [*GPU.attributes, AddressSpaceAttr],
 )
-"""xDSL's gpu dialect with these two in the place of its own."""
+"""xDSL's gpu dialect with these two in the place of its own, and memory spaces."""

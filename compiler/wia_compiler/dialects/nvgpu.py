@@ -3,10 +3,10 @@
 ::
 
     %a = nvgpu.ldmatrix %tile[%i, %k] numTiles = 4 transpose = false
-           : memref<64x32xf16, "shared"> -> vector<4x2xf16>
+           : memref<64x32xf16, #gpu.address_space<workgroup>> -> vector<4x2xf16>
     %d = nvgpu.mma.sync (%a, %b, %c) mmaShape = [16, 8, 16]
            : (vector<4x2xf16>, vector<2x2xf16>, vector<2x2xf32>) -> vector<2x2xf32>
-    %t = nvgpu.device_async_copy %x[%i], %tile[%j], 8 : memref<…> to memref<…, "shared">
+    %t = nvgpu.device_async_copy %x[%i], %tile[%j], 8 : memref<100xf16> to memref<64xf16, …>
     %g = nvgpu.device_async_create_group %t
     nvgpu.device_async_wait %g numGroups = 1
 
@@ -28,7 +28,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     MemRefType,
-    StringAttr,
     UnitAttr,
     VectorType,
     i32,
@@ -57,9 +56,10 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+from wia_compiler.dialects.gpu_memory import is_workgroup
+
 MatrixShape = tuple[int, int, int]
 """Rows, columns and summed elements of one ``mma.sync``."""
-SHARED = "shared"
 _COPY_BYTES = (4, 8, 16)
 _BITS = 32
 
@@ -377,6 +377,9 @@ class DeviceAsyncCreateGroupOp(IRDLOperation):
         if self.inputTokens:
             printer.print_string(" ")
             printer.print_list(self.inputTokens, printer.print_ssa_value)
+        else:
+            # Without tokens the name of what the next line gives would be read as one.
+            printer.print_string(" {}")
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -386,6 +389,7 @@ class DeviceAsyncCreateGroupOp(IRDLOperation):
             tokens.append(first)
             more = parser.parse_optional_punctuation(",")
             first = parser.parse_unresolved_operand() if more else None
+        parser.parse_optional_attr_dict()
         return cls([parser.resolve_operand(each, _TOKEN) for each in tokens])
 
 
@@ -445,8 +449,7 @@ def _indices(parser: Parser, operands: Sequence[UnresolvedOperand]) -> list[SSAV
 
 
 def _check_shared(memref: MemRefType[Attribute], what: str) -> None:
-    space = memref.memory_space
-    if not isinstance(space, StringAttr) or space.data != SHARED:
+    if not is_workgroup(memref):
         raise VerifyException(f"{what} shared memory, found {memref}")
 
 

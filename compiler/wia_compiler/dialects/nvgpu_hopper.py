@@ -2,14 +2,14 @@
 
 ::
 
-    %maps = nvgpu.tma.create.descriptor %a box [128, 64] : memref<…> -> !nvgpu.tensormap…   host
+    %map = nvgpu.tma.create.descriptor %a box[%c128, %c64] : memref<*xf16> -> !nvgpu.tensor…   host
     nvgpu.mbarrier.arrive.expect_tx %full[%s], %bytes : !nvgpu.mbarrier.group<…>           producer
     nvgpu.tma.async.load %map[%i, %k], %full[%s] to %tile : …
-    nvgpu.mbarrier.try_wait.parity %full[%s], %phase : !nvgpu.mbarrier.group<…>            consumer
-    nvgpu.mbarrier.arrive %empty[%s] : !nvgpu.mbarrier.group<…>
+    nvgpu.mbarrier.try_wait.parity %full[%s], %phase, %ticks : !nvgpu.mbarrier.group<…>    consumer
+    %token = nvgpu.mbarrier.arrive %empty[%s] : !nvgpu.mbarrier.group<…> -> !nvgpu.mbarrier.token
 
-Names, operands and meaning are MLIR's, with these differences: boxes have static sizes, a wait has
-no time limit of its own, and a plain arrival gives no token, since phases are waited for by parity.
+Names, operands, text and meaning are MLIR's. Sizes of a box are in the type of its map as well;
+tokens of arrivals are of no use here, since phases are waited for by parity.
 """
 
 from __future__ import annotations
@@ -17,10 +17,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, MemRefType, UnitAttr, i1, i64
-from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.dialects.arith import ConstantOp
+from xdsl.dialects.builtin import (
+    I64,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    UnitAttr,
+    UnrankedMemRefType,
+    i1,
+    i64,
+)
+from xdsl.dialects.memref import CastOp
+from xdsl.ir import Attribute, Dialect, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     IRDLOperation,
+    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     opt_prop_def,
@@ -35,9 +47,15 @@ from wia_compiler.dialects.nvgpu_hopper_types import (
     BarrierGroupType,
     TensorMapType,
     WarpgroupDescriptorType,
-    element_bytes,
 )
 from wia_compiler.dialects.nvgpu_warpgroup import WARPGROUP_OPS
+
+
+@irdl_attr_definition
+class BarrierTokenType(ParametrizedAttribute, TypeAttribute):
+    """``!nvgpu.mbarrier.token``: the phase of a barrier that a thread arrived in."""
+
+    name = "nvgpu.mbarrier.token"
 
 
 @irdl_op_definition
@@ -78,11 +96,12 @@ class BarrierArriveOp(IRDLOperation):
 
     barriers = operand_def(BarrierGroupType)
     index = operand_def(IndexType)
+    token = result_def(BarrierTokenType)
 
-    assembly_format = "$barriers `[` $index `]` attr-dict `:` type($barriers)"
+    assembly_format = "$barriers `[` $index `]` attr-dict `:` type($barriers) `->` type($token)"
 
     def __init__(self, barriers: SSAValue, index: SSAValue):
-        super().__init__(operands=[barriers, index])
+        super().__init__(operands=[barriers, index], result_types=[BarrierTokenType()])
 
 
 @irdl_op_definition
@@ -105,6 +124,9 @@ class BarrierExpectOp(IRDLOperation):
 class BarrierWaitOp(IRDLOperation):
     """Wait until the phase of that parity is over: the barrier begins in phase 0, so a wait for
     parity 1 passes on a new one.
+
+    ``ticks`` is for how many nanoseconds the machine may let the thread sleep before it looks
+    again. It is a hint, which this compiler leaves to the machine.
     """
 
     name = "nvgpu.mbarrier.try_wait.parity"
@@ -112,30 +134,52 @@ class BarrierWaitOp(IRDLOperation):
     barriers = operand_def(BarrierGroupType)
     index = operand_def(IndexType)
     phase = operand_def(i1)
+    ticks = operand_def(IndexType)
 
-    assembly_format = "$barriers `[` $index `]` `,` $phase attr-dict `:` type($barriers)"
+    assembly_format = "$barriers `[` $index `]` `,` $phase `,` $ticks attr-dict `:` type($barriers)"
 
-    def __init__(self, barriers: SSAValue, index: SSAValue, phase: SSAValue):
-        super().__init__(operands=[barriers, index, phase])
+    def __init__(self, barriers: SSAValue, index: SSAValue, phase: SSAValue, ticks: SSAValue):
+        super().__init__(operands=[barriers, index, phase, ticks])
 
 
 @irdl_op_definition
 class TensorMapCreateOp(IRDLOperation):
-    """The tensor map of a global array, made by the host before a launch."""
+    """The tensor map of a global array, made by the host before a launch.
+
+    The array comes by ``memref.cast`` from a type with sizes; ``boxDimensions`` are constants, the
+    sizes that the type of the map has.
+    """
 
     name = "nvgpu.tma.create.descriptor"
 
-    tensor = operand_def(MemRefType)
+    unranked = operand_def(UnrankedMemRefType)
+    boxDimensions = var_operand_def(IndexType)
     tensorMap = result_def(TensorMapType)
 
-    assembly_format = "$tensor attr-dict `:` type($tensor) `->` type($tensorMap)"
+    assembly_format = (
+        "$unranked `box` `[` $boxDimensions `]` attr-dict `:` type($unranked) `->` type($tensorMap)"
+    )
 
-    def __init__(self, tensor: SSAValue, type: TensorMapType):
-        super().__init__(operands=[tensor], result_types=[type])
+    def __init__(self, unranked: SSAValue, box: Sequence[SSAValue], type: TensorMapType):
+        super().__init__(operands=[unranked, list(box)], result_types=[type])
+
+    @property
+    def tensor(self) -> SSAValue:
+        """The array with its sizes."""
+        source = self.unranked.owner
+        if not isinstance(source, CastOp) or not isinstance(source.source.type, MemRefType):
+            raise VerifyException("a tensor map is made of what memref.cast gives of a memref")
+        return source.source
 
     def verify_(self) -> None:
         array = cast("MemRefType[Attribute]", self.tensor.type)
         box = self.tensorMap.type.tensor
+        sizes = [
+            each.owner.value for each in self.boxDimensions if isinstance(each.owner, ConstantOp)
+        ]
+        found = [each.value.data for each in sizes if isinstance(each, IntegerAttr)]
+        if found != list(box.get_shape()):
+            raise VerifyException(f"sizes {found} for a box of {box}")
         if len(box.get_shape()) != len(array.get_shape()):
             raise VerifyException(f"a box of {box} has another rank than {array}")
         if box.element_type != array.element_type:
@@ -191,7 +235,7 @@ class TensorLoadOp(IRDLOperation):
         held = cast("MemRefType[Attribute]", self.dst.type)
         if len(self.coordinates) != len(box.get_shape()):
             raise VerifyException(f"{len(self.coordinates)} coordinates for a box of {box}")
-        if _bytes(held) != _bytes(box) or held.element_type != box.element_type:
+        if held != box:
             raise VerifyException(f"a box of {box} does not fill {held}")
 
 
@@ -250,13 +294,6 @@ class SetMaxRegisterOp(IRDLOperation):
             raise VerifyException(f"registers are a multiple of 8 from 24 to 256, found {count}")
 
 
-def _bytes(type: MemRefType[Attribute]) -> int:
-    count = 1
-    for size in type.get_shape():
-        count *= size
-    return count * element_bytes(type.element_type)
-
-
 NvgpuHopper = Dialect(
     "nvgpu_hopper",
     [
@@ -273,5 +310,5 @@ NvgpuHopper = Dialect(
         SetMaxRegisterOp,
         *WARPGROUP_OPS,
     ],
-    [BarrierGroupType, TensorMapType, WarpgroupDescriptorType, AccumulatorType],
+    [BarrierGroupType, BarrierTokenType, TensorMapType, WarpgroupDescriptorType, AccumulatorType],
 )

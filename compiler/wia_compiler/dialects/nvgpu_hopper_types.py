@@ -1,8 +1,8 @@
 """Types of MLIR's nvgpu dialect for GPUs of capability 9.0: barriers, tensor maps, warpgroups.
 
-They print as MLIR prints them, but for the memory space of shared memory, which is ``"shared"``
-here and ``3`` there. What this project never varies (no interleaving, 0 past the edges, 256 bytes
-at a time fetched into L2) is spelled all the same.
+Barriers and maps print as MLIR prints them; the types of ``warpgroup`` are ours. What this project
+never varies (no interleaving, 0 past the edges, 256 bytes at a time fetched into L2) is spelled all
+the same.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
+_SPACE = "#gpu.address_space<workgroup>"
 SwizzleKind = Literal["none", "swizzle_32b", "swizzle_64b", "swizzle_128b"]
 TENSOR_MAP_BYTES = 128
 MAX_TENSOR_MAP_RANK = 5
@@ -39,7 +40,7 @@ class BarrierGroupType(ParametrizedAttribute, TypeAttribute):
         return BarrierGroupType(IntAttr(count))
 
     def print_parameters(self, printer: Printer) -> None:
-        printer.print_string(f'<memorySpace = "shared", num_barriers = {self.num_barriers.data}>')
+        printer.print_string(f"<memorySpace = {_SPACE}, num_barriers = {self.num_barriers.data}>")
 
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
@@ -59,7 +60,7 @@ class BarrierGroupType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class TensorMapType(ParametrizedAttribute, TypeAttribute):
-    """``!nvgpu.tensormap.descriptor<tensor = memref<128x64xf16, "shared">, swizzle = …, …>``.
+    """``!nvgpu.tensormap.descriptor<tensor = memref<128x64xf16, …>, swizzle = …, …>``.
 
     What a copy of a box of a global array must know: ``tensor`` is the box in shared memory; the
     array, its sizes and strides are in the 128 bytes of the value.
@@ -122,14 +123,15 @@ class TensorMapType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class WarpgroupDescriptorType(ParametrizedAttribute, TypeAttribute):
-    """``!nvgpu.warpgroup.descriptor<tensor = memref<…>>``: an operand of ``wgmma`` where it lies.
+    """``!warpgroup.descriptor<tensor = memref<…>>``: an operand of ``wgmma`` where it lies.
 
     ``tensor`` is the tile as it lies in shared memory with a swizzle of 128 bytes: its last
-    dimension is 128 bytes. Rows × folded axis (*K-major*), or panels × folded axis × rows of one
-    panel where the operand is transposed.
+    dimension is 128 bytes. Rows × folded axis (*K-major*), panels × rows × folded axis of one panel
+    where that is longer, or panels × folded axis × rows of one panel where the operand is
+    transposed.
     """
 
-    name = "nvgpu.warpgroup.descriptor"
+    name = "warpgroup.descriptor"
 
     tensor: MemRefType
 
@@ -153,13 +155,13 @@ class WarpgroupDescriptorType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class AccumulatorType(ParametrizedAttribute, TypeAttribute):
-    """``!nvgpu.warpgroup.accumulator<fragmented = vector<64x256xf32>>``, over 128 threads.
+    """``!warpgroup.accumulator<fragmented = vector<64x256xf32>>``, over 128 threads.
 
     Thread ``32 w + 4 g + t`` holds of each 8 columns the elements (16 w + g, 2 t), (…, 2 t + 1),
     (16 w + g + 8, 2 t), (…, 2 t + 1) (PTX ISA, register fragments of wgmma.mma_async).
     """
 
-    name = "nvgpu.warpgroup.accumulator"
+    name = "warpgroup.accumulator"
 
     fragmented: VectorType
 

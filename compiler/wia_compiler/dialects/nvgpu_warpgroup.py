@@ -1,19 +1,22 @@
-"""MLIR's nvgpu ops of a warpgroup: matrix products of tiles in shared memory (``wgmma``).
+"""Our ops of a warpgroup: matrix products of tiles in shared memory (``wgmma``).
 
 ::
 
-    %a = nvgpu.warpgroup.generate.descriptor %tile : memref<64x64xf16, "shared"> -> …
-    %0 = nvgpu.warpgroup.mma.init.accumulator -> !nvgpu.warpgroup.accumulator<…>
-    %1 = nvgpu.warpgroup.mma %a, %b, %0 : …            started; one product may still be running
-    nvgpu.warpgroup.mma.store %1, %slots : …           all are done; a thread's elements by slot
+    %a = generate.descriptor(%tile) : memref<64x64xf16, #gpu.address_space<workgroup>> -> …
+    %0 = mma.init.accumulator() : -> !warpgroup.accumulator<…>
+    %1 = mma(%a, %b, %0)                               started; one product may still be running
+    mma.store(%1, %slots)                              all are done; a thread's elements by slot
 
-    %2 = nvgpu.warpgroup.mma.load %slots : …           an accumulator of a thread's elements
-    %3 = nvgpu.warpgroup.mma.registers %p, %q times %b, %2 : …      the left operand in registers
-    nvgpu.warpgroup.mma.store %3, %slots holds %p, %q : …
+    %2 = mma.load(%slots)                              an accumulator of a thread's elements
+    %3 = mma.registers(%p, %q, %b, %2)                 the left operand in registers
+    mma.store(%3, %slots, %p, %q)
 
 All 128 threads of a warpgroup (four warps, the first a multiple of four) must reach each of them.
-Between ``mma`` and ``store`` an accumulator is nothing but an operand of further products. MLIR has
-no ``load`` and no operand in registers; a ``store`` there waits for all products.
+Between ``mma`` and ``store`` an accumulator is nothing but an operand of further products.
+
+MLIR's ``nvgpu.warpgroup`` has no words for these products: its operands are two-dimensional tiles
+that a tensor map was made for, never panels nor registers, and what it stores goes to memory that
+the block shares. So they are a dialect of ours, ``warpgroup``, in MLIR's generic form.
 """
 
 from __future__ import annotations
@@ -40,7 +43,6 @@ from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
     opt_prop_def,
-    prop_def,
     result_def,
     var_operand_def,
 )
@@ -75,12 +77,10 @@ def sum_type(element: Attribute) -> Attribute:
 class GenerateDescriptorOp(IRDLOperation):
     """Where an operand lies, as ``wgmma`` wants to be told (PTX ISA, matrix descriptor)."""
 
-    name = "nvgpu.warpgroup.generate.descriptor"
+    name = "warpgroup.generate.descriptor"
 
     tensor = operand_def(MemRefType)
     descriptor = result_def(WarpgroupDescriptorType)
-
-    assembly_format = "$tensor attr-dict `:` type($tensor) `->` type($descriptor)"
 
     def __init__(self, tensor: SSAValue, tile: MemRefType[Attribute]):
         type = WarpgroupDescriptorType(tile)
@@ -91,11 +91,9 @@ class GenerateDescriptorOp(IRDLOperation):
 class InitAccumulatorOp(IRDLOperation):
     """Sums of nothing: 0."""
 
-    name = "nvgpu.warpgroup.mma.init.accumulator"
+    name = "warpgroup.mma.init.accumulator"
 
     matrixC = result_def(AccumulatorType)
-
-    assembly_format = "attr-dict `->` type($matrixC)"
 
     def __init__(self, columns: int, element: Attribute):
         type = AccumulatorType(VectorType(element, [64, columns]))
@@ -104,28 +102,24 @@ class InitAccumulatorOp(IRDLOperation):
 
 @irdl_op_definition
 class WarpgroupMmaOp(IRDLOperation):
-    """``matrixD = matrixA @ matrixB + matrixC``, started; at most ``waitGroup`` products run after.
+    """``matrixD = matrixA @ matrixB + matrixC``, started.
+
+    At most ``waitGroup`` products run after it; without that, all that were on their way.
 
     ``matrixA`` is 64 × K, ``matrixB`` columns × K (*K-major*), in panels of 128 bytes of K where
     there are several; ``transposeA`` and ``transposeB`` say that an operand lies in panels along
     its rows instead. K is what the descriptors' tiles have, in steps of 32 bytes.
     """
 
-    name = "nvgpu.warpgroup.mma"
+    name = "warpgroup.mma"
 
     descriptorA = operand_def(WarpgroupDescriptorType)
     descriptorB = operand_def(WarpgroupDescriptorType)
     matrixC = operand_def(AccumulatorType)
-    waitGroup = prop_def(IntegerAttr[I64])
+    waitGroup = opt_prop_def(IntegerAttr[I64])
     transposeA = opt_prop_def(UnitAttr)
     transposeB = opt_prop_def(UnitAttr)
     matrixD = result_def(AccumulatorType)
-
-    assembly_format = (
-        "$descriptorA `,` $descriptorB `,` $matrixC (`transposeA` $transposeA^)? "
-        "(`transposeB` $transposeB^)? `wait` $waitGroup attr-dict `:` type($descriptorA) `,` "
-        "type($descriptorB) `,` type($matrixC) `->` type($matrixD)"
-    )
 
     def __init__(
         self,
@@ -135,12 +129,12 @@ class WarpgroupMmaOp(IRDLOperation):
         *,
         transpose_a: bool = False,
         transpose_b: bool = False,
-        wait_group: int = 1,
+        wait_group: int | None = 1,
     ):
         super().__init__(
             operands=[a, b, accumulator],
             properties={
-                "waitGroup": IntegerAttr(wait_group, i64),
+                "waitGroup": None if wait_group is None else IntegerAttr(wait_group, i64),
                 "transposeA": UnitAttr() if transpose_a else None,
                 "transposeB": UnitAttr() if transpose_b else None,
             },
@@ -170,20 +164,13 @@ class WarpgroupMmaRegistersOp(IRDLOperation):
     are to it. They must not change before the product is waited for.
     """
 
-    name = "nvgpu.warpgroup.mma.registers"
+    name = "warpgroup.mma.registers"
 
     fragments = var_operand_def(VectorType)
     descriptorB = operand_def(WarpgroupDescriptorType)
     matrixC = operand_def(AccumulatorType)
-    waitGroup = prop_def(IntegerAttr[I64])
     transposeB = opt_prop_def(UnitAttr)
     matrixD = result_def(AccumulatorType)
-
-    assembly_format = (
-        "$fragments `times` $descriptorB `,` $matrixC (`transposeB` $transposeB^)? "
-        "`wait` $waitGroup attr-dict `:` type($fragments) `times` type($descriptorB) `,` "
-        "type($matrixC) `->` type($matrixD)"
-    )
 
     def __init__(
         self,
@@ -192,14 +179,10 @@ class WarpgroupMmaRegistersOp(IRDLOperation):
         accumulator: SSAValue,
         *,
         transpose_b: bool = False,
-        wait_group: int = 1,
     ):
         super().__init__(
             operands=[list(fragments), b, accumulator],
-            properties={
-                "waitGroup": IntegerAttr(wait_group, i64),
-                "transposeB": UnitAttr() if transpose_b else None,
-            },
+            properties={"transposeB": UnitAttr() if transpose_b else None},
             result_types=[accumulator.type],
         )
 
@@ -242,12 +225,10 @@ _TRANSPOSES = "wgmma transposes elements of 16 bits only"
 class LoadAccumulatorOp(IRDLOperation):
     """The accumulator that is made of what this thread holds, slot by slot."""
 
-    name = "nvgpu.warpgroup.mma.load"
+    name = "warpgroup.mma.load"
 
     src = operand_def(MemRefType)
     matrixC = result_def(AccumulatorType)
-
-    assembly_format = "$src attr-dict `:` type($src) `->` type($matrixC)"
 
     def __init__(self, slots: SSAValue, columns: int):
         element = cast("MemRefType[Attribute]", slots.type).element_type
@@ -266,17 +247,12 @@ class StoreAccumulatorOp(IRDLOperation):
     operands in registers of what is waited for.
     """
 
-    name = "nvgpu.warpgroup.mma.store"
+    name = "warpgroup.mma.store"
 
     matrixD = operand_def(AccumulatorType)
     dst = operand_def(MemRefType)
     held = var_operand_def(VectorType)
     waitGroup = opt_prop_def(IntegerAttr[I64])
-
-    assembly_format = (
-        "$matrixD `,` $dst (`wait` $waitGroup^)? (`holds` $held^ `as` type($held))? attr-dict `:` "
-        "type($matrixD) `to` type($dst)"
-    )
 
     def __init__(
         self,

@@ -24,20 +24,19 @@ class BarWarpSyncOp(IRDLOperation):
 
 @irdl_op_definition
 class RoundToTf32Op(IRDLOperation):
-    """``%r = nvvm.convert.float.to.tf32 %x : f32``: 10 bits of mantissa, ties away from zero.
+    """``%r = nvvm.convert.float.to.tf32 %x rnd = <rna>``: 10 bits of mantissa, ties away from 0.
 
-    MLIR gives the bits as an i32; here they stay the f32 that they are, as operands of
-    ``nvgpu.mma.sync`` want it.
+    The bits of an f32, as an i32.
     """
 
     name = "nvvm.convert.float.to.tf32"
 
     value = operand_def(f32)
-    res = result_def(f32)
+    res = result_def(i32)
 
     traits = traits_def(Pure())
 
-    assembly_format = "$value attr-dict `:` type($value)"
+    assembly_format = "$value `rnd` `=` `<` `rna` `>` attr-dict"
 
     def __init__(self, value: SSAValue):
-        super().__init__(operands=[value], result_types=[f32])
+        super().__init__(operands=[value], result_types=[i32])

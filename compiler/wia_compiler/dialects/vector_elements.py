@@ -64,8 +64,8 @@ class FromElementsOp(IRDLOperation):
 class ExtractStridedSliceOp(IRDLOperation):
     """Rows of a vector: ``sizes[0]`` of them from ``offsets[0]`` on.
 
-    ``vector.extract_strided_slice %v {offsets = [2], sizes = [2], strides = [1]} :
-    vector<4x2xf16> to vector<2x2xf16>``. Slices along one dimension, the outermost, are all that is
+    ``vector.extract_strided_slice %v offsets = [2], sizes = [2], strides = [1] : vector<4x2xf16> to
+    vector<2x2xf16>``. Slices along one dimension, the outermost, are all that is
     needed here.
     """
 
@@ -96,7 +96,9 @@ class ExtractStridedSliceOp(IRDLOperation):
         printer.print_string(" ")
         printer.print_ssa_value(self.source)
         texts = [f"{name} = [{_number(each)}]" for name, each in self._listed()]
-        printer.print_string(f" {{{', '.join(texts)}}} : ")
+        printer.print_string(f" {', '.join(texts)}")
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
         printer.print_attribute(self.source.type)
         printer.print_string(" to ")
         printer.print_attribute(self.result.type)
@@ -111,16 +113,24 @@ class ExtractStridedSliceOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         source = parser.parse_unresolved_operand()
+        numbers: list[int] = []
+        for name in ("offsets", "sizes", "strides"):
+            if numbers:
+                parser.parse_punctuation(",")
+            parser.parse_keyword(name)
+            parser.parse_punctuation("=")
+            numbers += parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, parser.parse_integer
+            )
+        offset, size, _ = numbers
         attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         type = parser.parse_type()
         parser.parse_characters("to")
         parser.parse_type()
-        offset, size = (
-            _number(cast("ArrayAttr[IntegerAttr[IntegerType]]", attributes[name]))
-            for name in ("offsets", "sizes")
-        )
-        return cls(parser.resolve_operand(source, type), offset, size)
+        op = cls(parser.resolve_operand(source, type), offset, size)
+        op.attributes = attributes
+        return op
 
     def verify_(self) -> None:
         type = cast("VectorType[Attribute]", self.source.type)

@@ -23,7 +23,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith, func, gpu, memref
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, UnitAttr, i1, i64
+from xdsl.dialects.builtin import (
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    NoneAttr,
+    UnitAttr,
+    UnrankedMemRefType,
+    i1,
+    i64,
+)
 from xdsl.ir import Attribute, Block, BlockArgument, SSAValue
 
 from wia_compiler.backends.gpu.architecture import WARP_SIZE
@@ -35,6 +44,7 @@ from wia_compiler.backends.gpu.hopper_schedule import WARPGROUP_ROWS, WARPGROUP_
 from wia_compiler.backends.gpu.index import Index, evaluate, of_value
 from wia_compiler.backends.gpu.launch import BLOCK_SIZE, GRID_SIZE
 from wia_compiler.backends.gpu.leaf import Kernel, Leaf
+from wia_compiler.backends.gpu.memory_spaces import name_memory_spaces
 from wia_compiler.dialects.gpu_dynamic_shared import DYNAMIC_SHARED_BYTES, DynamicSharedMemoryOp
 from wia_compiler.dialects.gpu_ids import BlockIdOp, ThreadIdOp
 from wia_compiler.dialects.nvgpu_hopper import (
@@ -50,6 +60,7 @@ from wia_compiler.dialects.nvgpu_hopper import (
     TensorMapCreateOp,
     TensorMapPrefetchOp,
 )
+from wia_compiler.dialects.nvgpu_hopper_types import TensorMapType
 from wia_compiler.dialects.nvgpu_warpgroup import (
     GenerateDescriptorOp,
     InitAccumulatorOp,
@@ -61,6 +72,8 @@ from wia_compiler.passes.llvm.types import size_bytes
 PRODUCER_REGISTERS = 40
 CONSUMER_REGISTERS = {1: 240, 2: 232}
 """With so many consumers: 128 (40 + 2 · 232) are within an SM's 65536."""
+WAIT_TICKS = 10_000_000
+"""Nanoseconds after which a waiting thread looks again, at most."""
 _X = gpu.DimensionAttr(gpu.DimensionEnum.X)
 State = Sequence[SSAValue]
 """What a role keeps from one step to the next: the stage and the parity of its round, and more."""
@@ -73,25 +86,35 @@ def lower_hopper(nest: func.FuncOp, host: func.FuncOp) -> None:
     before each call.
     """
     lowering = _Lowering(nest)
-    sources = [lowering.argument_of(operand) for operand in lowering.operands]
+    maps = [(lowering.argument_of(each), each.tensor_map()) for each in lowering.operands]
     lowering.run()
+    name_memory_spaces(nest)
     for call in [op for op in host.walk() if isinstance(op, func.CallOp)]:
         if call.callee.string_value() == nest.sym_name.data:
-            _pass_maps(call, lowering.operands, sources)
+            pass_maps(call, maps)
 
 
-def _pass_maps(call: func.CallOp, operands: Sequence[TileOperand], sources: Sequence[int]) -> None:
+def pass_maps(call: func.CallOp, maps: Sequence[tuple[int, TensorMapType]]) -> None:
+    """Make tensor maps of some of a call's arrays, and pass them behind all of them.
+
+    Each has the number of its array and the type of the map.
+    """
     block = call.parent_block()
     assert block is not None
-    maps: list[TensorMapCreateOp] = []
-    for operand, source in zip(operands, sources, strict=True):
+    made: list[SSAValue] = []
+    for source, type in maps:
         array = call.arguments[source]
-        maps.append(TensorMapCreateOp(array, operand.tensor_map()))
-        maps[-1].tensorMap.name_hint = _map_name(array)
-        maps[-1].location = call.location
-        block.insert_op_before(maps[-1], call)
-    passed = [*call.arguments, *(each.tensorMap for each in maps)]
-    new = func.CallOp(call.callee, passed, [])
+        element = type.tensor.element_type
+        unranked = memref.CastOp.get(array, UnrankedMemRefType(element, NoneAttr()))
+        sizes = [arith.ConstantOp(IntegerAttr(side, IndexType())) for side in type.box]
+        box = [each.result for each in sizes]
+        create = TensorMapCreateOp(unranked.dest, box, type)
+        create.tensorMap.name_hint = _map_name(array)
+        made.append(create.tensorMap)
+        for op in (unranked, *sizes, create):
+            op.location = call.location
+            block.insert_op_before(op, call)
+    new = func.CallOp(call.callee, [*call.arguments, *made], [])
     new.location = call.location
     block.insert_op_before(new, call)
     call.detach()
@@ -263,7 +286,9 @@ class _Lowering:
         builder = self.builder
         stage, parity = state
         builder.location = self.parts.a.copy.location
-        builder.add(BarrierWaitOp(self.barriers, self._empty(stage), parity))
+        builder.add(
+            BarrierWaitOp(self.barriers, self._empty(stage), parity, self._number(WAIT_TICKS))
+        )
         expected = self._number(self.parts.stage_bytes)
         builder.add(BarrierExpectOp(self.barriers, stage, expected))
         for operand, tensor_map in zip(self.operands, self.maps, strict=True):
@@ -316,7 +341,7 @@ class _Lowering:
         builder, parts = self.builder, self.parts
         stage, parity, before, total = state
         builder.location = parts.sums.location
-        builder.add(BarrierWaitOp(self.barriers, stage, parity))
+        builder.add(BarrierWaitOp(self.barriers, stage, parity, self._number(WAIT_TICKS)))
         part = WARPGROUP_ROWS * parts.a.depth * size_bytes(parts.a.element)
         own = self.warpgroup * part + parts.a.offset
         a = self._descriptor(stage, own, parts.a.part_type(WARPGROUP_ROWS))

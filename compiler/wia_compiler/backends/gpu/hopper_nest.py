@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Block
 from wia_compiler.backends.gpu.builder import element_type, shape_of
 from wia_compiler.backends.gpu.hopper_schedule import WARPGROUP_ROWS, WARPGROUP_THREADS
 from wia_compiler.backends.gpu.layouts import Digit, Fragment
+from wia_compiler.dialects.gpu_memory import WORKGROUP
 from wia_compiler.dialects.loop_hints import hints_of
 from wia_compiler.dialects.nvgpu_hopper_types import TensorMapType
 from wia_compiler.dialects.nvgpu_warpgroup import ROW_BYTES
@@ -72,8 +73,7 @@ class TileOperand:
 
     def panel_type(self) -> MemRefType[Attribute]:
         """One panel in shared memory, as a copy fills it."""
-        shape = [self.depth, self.panel_rows] if self.transposed else [self.rows, self.depth]
-        return _shared(self.element, shape)
+        return self.tensor_map().tensor
 
     def part_type(self, rows: int) -> MemRefType[Attribute]:
         """So many rows of the tile, as ``wgmma`` reads them."""
@@ -193,7 +193,7 @@ def _operand(copy: ComputeOp, side: str, offset: int) -> TileOperand:
 
 
 def _shared(element: Attribute, shape: Sequence[int]) -> MemRefType[Attribute]:
-    return MemRefType(element, shape, memory_space=StringAttr("shared"))
+    return MemRefType(element, shape, memory_space=WORKGROUP)
 
 
 def register_type(element: Attribute, slots: int) -> MemRefType[Attribute]:

@@ -60,9 +60,11 @@ from wia_compiler.backends.gpu.leaf_scan import lower_scan, scan_width
 from wia_compiler.backends.gpu.leaf_thread import lower_thread_leaf
 from wia_compiler.backends.gpu.lower_points import lower_point
 from wia_compiler.backends.gpu.matrix_results import accumulators_of, lower_results
+from wia_compiler.backends.gpu.memory_spaces import name_memory_spaces
 from wia_compiler.backends.gpu.pipelined_loop import STAGES, lower_pipelined, pipelined
 from wia_compiler.backends.gpu.shared_memory import place_shared_buffers
 from wia_compiler.backends.gpu.swizzle import swizzle_of
+from wia_compiler.backends.gpu.turned_bytes import pair_turned_bytes
 from wia_compiler.backends.gpu.unread import remove_unread
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.gpu_ids import BlockIdOp, ThreadIdOp
@@ -106,6 +108,7 @@ class LowerPass:
         for op in module.body.block.ops:
             if isinstance(op, func.FuncOp) and "gpu.kernel" in op.attributes:
                 _declare_alignment(op, dense.get(op.sym_name.data, ()))
+                pair_turned_bytes(op)
         if self.expands_math:
             expand_math(module, ExpandOptions(branches=True, remainders=True, approximates=True))
 
@@ -117,6 +120,7 @@ def lower_nest(nest: func.FuncOp, *, max_blocks: int = MAX_GRID_X) -> None:
     ``wia.grid_size`` (set here) say how to launch it.
     """
     _Lowering(nest, max_blocks).run()
+    name_memory_spaces(nest)
 
 
 class _Lowering:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects import vector
-from xdsl.dialects.builtin import Float32Type
+from xdsl.dialects.arith import BitcastOp
+from xdsl.dialects.builtin import Float32Type, f32
 from xdsl.ir import Attribute, SSAValue
 
 from wia_compiler.backends.gpu.architecture import WARP_SIZE
@@ -163,7 +164,8 @@ class MatrixOperand:
             builder.add(vector.ExtractOp(whole, [register, 0], self.element)).result
             for register in range(4)
         ]
-        return self._vector([builder.add(RoundToTf32Op(each)).res for each in elements])
+        rounded = [builder.add(RoundToTf32Op(each)).res for each in elements]
+        return self._vector([builder.add(BitcastOp(each, f32)).result for each in rounded])
 
     def _vector(self, elements: Sequence[SSAValue]) -> SSAValue:
         builder = self.leaf.builder

@@ -169,8 +169,8 @@ def _warp_barrier(writer: Writer, op: BarWarpSyncOp) -> None:
 
 
 def _round_to_tf32(writer: Writer, op: RoundToTf32Op) -> None:
-    call = writer.call("llvm.nvvm.f2tf32.rna", _WORD, [("float", writer.values[op.value])])
-    writer.assign(op.res, f"bitcast {_WORD} {writer.temporary(call)} to float")
+    argument = ("float", writer.values[op.value])
+    writer.assign(op.res, writer.call("llvm.nvvm.f2tf32.rna", _WORD, [argument]))
 
 
 def _from_elements(writer: Writer, op: FromElementsOp) -> None:

@@ -95,6 +95,9 @@ def _multiply(writer: Writer, op: WarpgroupMmaOp) -> None:
     ]
     turns = "" if element_bytes(element) != 2 else f", {int(op.transposeA is not None)}"
     _group(writer, op, element, left, "l", turns)
+    if op.waitGroup is not None:
+        waiting = [("i64", str(op.waitGroup.value.data))]
+        writer.line(writer.call("llvm.nvvm.wgmma.wait_group.sync.aligned", "void", waiting))
 
 
 def _multiply_registers(writer: Writer, op: WarpgroupMmaRegistersOp) -> None:
@@ -112,7 +115,7 @@ def _group(
     letter: str,
     turns: str,
 ) -> None:
-    """One group: fence, a ``wgmma`` for each step of the folded axis, commit, wait for earlier.
+    """One group: fence, a ``wgmma`` for each step of the folded axis, commit.
 
     The fence is part of the statement, so that nothing that makes an operand comes after it. Sums
     of nothing are not read: the first step writes them.
@@ -139,8 +142,6 @@ def _group(
         number += len(own) + 1
     writer.values[op.matrixD] = _through(writer, type, text, before, more)
     writer.line(writer.call("llvm.nvvm.wgmma.commit_group.sync.aligned", "void", []))
-    waiting = [("i64", str(op.waitGroup.value.data))]
-    writer.line(writer.call("llvm.nvvm.wgmma.wait_group.sync.aligned", "void", waiting))
 
 
 def _words(writer: Writer, fragment: SSAValue) -> list[str]:
@@ -252,10 +253,10 @@ def _through(
 
 
 WARPGROUP: dict[str, Handler] = {
-    "nvgpu.warpgroup.generate.descriptor": _generate,
-    "nvgpu.warpgroup.mma.init.accumulator": _initialise,
-    "nvgpu.warpgroup.mma": _multiply,
-    "nvgpu.warpgroup.mma.registers": _multiply_registers,
-    "nvgpu.warpgroup.mma.load": _load,
-    "nvgpu.warpgroup.mma.store": _store,
+    "warpgroup.generate.descriptor": _generate,
+    "warpgroup.mma.init.accumulator": _initialise,
+    "warpgroup.mma": _multiply,
+    "warpgroup.mma.registers": _multiply_registers,
+    "warpgroup.mma.load": _load,
+    "warpgroup.mma.store": _store,
 }

@@ -18,11 +18,11 @@ from xdsl.dialects.builtin import (
     MemRefType,
     NoneAttr,
     StridedLayoutAttr,
-    StringAttr,
     VectorType,
 )
 from xdsl.ir import Attribute
 
+from wia_compiler.dialects.gpu_memory import scope_of_type
 from wia_compiler.dialects.nvgpu_hopper_types import (
     AccumulatorType,
     BarrierGroupType,
@@ -141,8 +141,8 @@ def pointer_type(space: int) -> str:
 
 
 def scope_of(memref: MemRefType[Attribute]) -> str:
-    """The memory space as written: ``register``, ``shared``, or empty for main memory."""
-    return memref.memory_space.data if isinstance(memref.memory_space, StringAttr) else ""
+    """Whose memory it is: ``register``, ``shared`` …; empty for main memory."""
+    return scope_of_type(memref)
 
 
 def address_space(memref: MemRefType[Attribute], options: EmitOptions) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import MemRefType, StringAttr
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap, AffineSymExpr
 
 from wia_compiler.base.source import Span
+from wia_compiler.dialects.gpu_memory import scope_of_type
 from wia_compiler.dialects.tile import ComputeOp, ForOp, LeafKind, LeafLevel
 from wia_compiler.passes.affine import atoms, simplify
 
@@ -94,8 +95,7 @@ def check_fold_order(leaf: ComputeOp, axis: str, size: int) -> None:
 
 def scope_of(memref: SSAValue) -> str:
     """The memory a buffer is in: ``register``, ``shared`` …; empty for the target's main memory."""
-    space = cast("MemRefType[Attribute]", memref.type).memory_space
-    return space.data if isinstance(space, StringAttr) else ""
+    return scope_of_type(cast("MemRefType[Attribute]", memref.type))
 
 
 def replace_leaf(
