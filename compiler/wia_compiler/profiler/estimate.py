@@ -131,6 +131,7 @@ def estimate_run(
             registers=registers,
             footprint_bytes=each.buffer_bytes,
             sass=[row for row in sass if row.entry == each.launch.entry],
+            parts=each.launch.parts,
         )
         launches.append(found)
         time += found.time

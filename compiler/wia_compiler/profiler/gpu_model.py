@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from wia_compiler.backends.gpu.architecture import LAUNCH_SECONDS, SUB_PARTITIONS
+from wia_compiler.backends.gpu.architecture import LAUNCH_SECONDS, SUB_PARTITIONS, WARP_SIZE
+from wia_compiler.backends.gpu.launch import LaunchPart
 from wia_compiler.backends.gpu.occupancy import Occupancy, occupancy
 from wia_compiler.backends.gpu.sass_table import SassRow
 from wia_compiler.base.errors import ArgumentError
@@ -80,7 +81,8 @@ class Work:
 class Case:
     """What the model is asked: the ``blocks`` of a launch, its work, and what an SM holds of it.
 
-    ``warp_cycles`` are those of one warp alone on its SM.
+    ``warp_cycles`` are those of one warp alone on its SM; where warps differ, those of an average
+    one, and ``longer_cycles`` what the longest ones take beyond.
     """
 
     sheet: GpuSheet
@@ -88,6 +90,7 @@ class Case:
     held: Occupancy
     blocks: int
     warp_cycles: float
+    longer_cycles: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -111,14 +114,15 @@ def estimate_launch(
     registers: int = 0,
     footprint_bytes: float | None = None,
     sass: Sequence[SassRow] = (),
+    parts: Sequence[LaunchPart] = (),
 ) -> LaunchEstimate:
     """How long a simulated launch would take on a product.
 
     ``registers`` are those that ptxas gives a thread (0: not known, as if they never were the
     limit). ``footprint_bytes`` are those of the arrays that the launch was given; without it every
     byte is taken to be accessed once. ``sass`` are the instructions of the launched entry, whose
-    mix and order then stand in for those of the PTX. ``ArgumentError`` where the GPU cannot hold
-    one block.
+    mix and order then stand in for those of the PTX. ``parts`` are the kernels of a merged launch,
+    whose warps differ. ``ArgumentError`` where the GPU cannot hold one block.
     """
     flow = launch.flow
     if flow is None:
@@ -142,7 +146,24 @@ def estimate_launch(
         cycles = sass_warp_cycles(predicted, flow.warps, far, sheet.latencies)
     else:
         cycles = warp_cycles(blocks, flow.warps, far, sheet.latencies)
-    return estimate_case(Case(sheet, work, held, flow.grid, cycles))
+    average, longest = part_cycles(cycles, flow.warps, parts)
+    return estimate_case(Case(sheet, work, held, flow.grid, average, longest - average))
+
+
+def part_cycles(cycles: float, warps: int, parts: Sequence[LaunchPart]) -> tuple[float, float]:
+    """Cycles of an average block's warps and of the longest part's, from those of an average warp.
+
+    The cycles of all ``warps`` are shared out as the compiler's estimates of the parts are to each
+    other; warps that a part leaves out take none.
+    """
+    weights = [part.blocks * -(-part.threads // WARP_SIZE) * part.cycles for part in parts]
+    if not sum(weights):
+        return cycles, cycles
+    scale = cycles * warps / sum(weights)
+    own = [part.cycles * scale for part in parts]
+    blocks = sum(part.blocks for part in parts)
+    average = sum(each * part.blocks for each, part in zip(own, parts, strict=True)) / blocks
+    return average, max(own)
 
 
 def estimate_work(
@@ -174,7 +195,7 @@ def estimate_case(case: Case) -> LaunchEstimate:
     sectors_a_cycle = sheet.l1_bytes / SECTOR_BYTES
     cycles["shared memory"] = work.wavefronts * share
     cycles["L1"] = max(work.requests, work.sectors / sectors_a_cycle) * share
-    cycles["latency"] = case.warp_cycles * math.ceil(busiest / resident)
+    cycles["latency"] = case.warp_cycles * math.ceil(busiest / resident) + case.longer_cycles
     parts = {name: count / sheet.clock_hz for name, count in cycles.items()}
     parts["tensor"] = sum(
         flops * share / _tensor_rate(sheet, name) for name, flops in work.tensor.items()

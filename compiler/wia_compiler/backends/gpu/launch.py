@@ -33,11 +33,16 @@ PARTS = "wia.parts"
 
 @dataclass(frozen=True)
 class LaunchPart:
-    """A kernel in a launch of several: so many blocks behind those of the parts before it."""
+    """A kernel in a launch of several: so many blocks behind those of the parts before it.
+
+    ``cycles`` is an estimate of how long one of its warps takes alone: what it is beside the others
+    counts, not the number.
+    """
 
     entry: str
     blocks: int
     threads: int
+    cycles: int
 
 
 @dataclass(frozen=True)
@@ -222,10 +227,11 @@ class _Plan:
 def parts_of(kernel: FuncOp) -> tuple[LaunchPart, ...]:
     """The kernels that were merged into one; empty for any other."""
     rows = cast("ArrayAttr[DictionaryAttr]", kernel.attributes.get(PARTS, ArrayAttr([])))
-    return tuple(
-        LaunchPart(row["entry"].data, row["blocks"].value.data, row["threads"].value.data)
-        for row in (cast("Mapping[str, Any]", each.data) for each in rows)
-    )
+    found: list[LaunchPart] = []
+    for row in (cast("Mapping[str, Any]", each.data) for each in rows):
+        blocks, threads, cycles = (row[name].value.data for name in ("blocks", "threads", "cycles"))
+        found.append(LaunchPart(row["entry"].data, blocks, threads, cycles))
+    return tuple(found)
 
 
 def integer_of(function: FuncOp, name: str) -> int:

@@ -25,7 +25,7 @@ from wia_compiler.backends.gpu.launch import MIN_BLOCKS, integer_of
 from wia_compiler.dialects.nvgpu import MmaSyncOp
 from wia_compiler.dialects.nvgpu_hopper import SetMaxRegisterOp
 from wia_compiler.dialects.nvgpu_hopper_types import AccumulatorType
-from wia_compiler.dialects.nvgpu_warpgroup import WarpgroupMmaOp
+from wia_compiler.dialects.nvgpu_warpgroup import WarpgroupMmaOp, WarpgroupMmaRegistersOp
 from wia_compiler.passes.emit_index import constant_of
 from wia_compiler.passes.llvm.types import scope_of, size_bytes
 from wia_compiler.passes.scf_rewrites.loops import LOADS, trip_count
@@ -40,6 +40,8 @@ _SLOW_STEPS = 8
 BASE_REGISTERS = 10
 """Addresses, indices and what ptxas needs to put instructions in a better order."""
 _WARPGROUP_WARPS = 4
+_STEP_BYTES = 32
+"""Of the folded axis that a fragment of ``wgmma`` holds."""
 _FREE = (arith.ConstantOp, memref.ViewOp, memref.AllocOp, memref.AllocaOp, scf.YieldOp)
 _SLOW = (arith.DivfOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp)
 
@@ -95,14 +97,24 @@ def _spent_on(op: Operation) -> Spent:
         case MmaSyncOp():
             return Spent(1, 0, float(prod(op.shape)))
         case WarpgroupMmaOp():
-            sums = cast(AccumulatorType, op.matrixC.type).fragmented
-            return Spent(1, 0, float(prod(sums.get_shape()) * op.depth) / _WARPGROUP_WARPS)
+            return _warpgroup_product(op.matrixC, op.depth)
+        case WarpgroupMmaRegistersOp():
+            held = cast("VectorType[Attribute]", op.fragments[0].type)
+            return _warpgroup_product(
+                op.matrixC, len(op.fragments) * _STEP_BYTES // size_bytes(held.element_type)
+            )
         case _ if isinstance(op, _FREE) or _is_register_access(op):
             return Spent()
         case _ if isinstance(op, _SLOW) and not isinstance(op.results[0].type, IndexType):
             return Spent(_SLOW_STEPS)
         case _:
             return Spent(1)
+
+
+def _warpgroup_product(sums: SSAValue, depth: int) -> Spent:
+    """A quarter of the multiply-adds of four warps."""
+    shape = cast(AccumulatorType, sums.type).fragmented.get_shape()
+    return Spent(1, 0, prod(shape) * depth / _WARPGROUP_WARPS)
 
 
 def _turns(loop: scf.ForOp) -> float:

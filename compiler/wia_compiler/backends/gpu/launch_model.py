@@ -41,6 +41,11 @@ class Part:
     spent: Spent
     size_bytes: int
 
+    def warp_cycles(self, architecture: Architecture) -> float:
+        """Cycles of a warp that has its SM to itself."""
+        steps = max(self.spent.instructions * STEP_CYCLES, self._products(architecture))
+        return steps + self.spent.waits
+
     def block_cycles(self, architecture: Architecture) -> float:
         """Cycles of a block that has its SM to itself."""
         own = self.spent
@@ -83,10 +88,15 @@ class Merging:
         return max(0.0, self.together - sum(self.apart))
 
     @property
+    def gain(self) -> float:
+        """Seconds that the joint launch is earlier done."""
+        return self.benefit - self.cost
+
+    @property
     def share(self) -> float:
         """What is saved of the time that the launches take apart."""
         before = sum(self.apart) + LAUNCH_SECONDS * len(self.apart)
-        return (self.benefit - self.cost) / before
+        return self.gain / before
 
     @property
     def pays(self) -> bool:

@@ -145,9 +145,12 @@ class _Merger:
         return self.costs[name]
 
     def _best(self, slots: Sequence[_Slot], new: _Slot) -> _Slot | None:
-        """The launch that gains most by taking a new one in; the choice and refusals are noted."""
+        """The launch that gains most by taking a new one in; the choice and refusals are noted.
+
+        Of equals it is the earliest: more of those behind it then wait for what comes before them.
+        """
         found: list[tuple[_Slot, Merging]] = []
-        for slot in reversed(slots):
+        for slot in slots:
             merging = merging_of(
                 self.architecture, [slot.parts, new.parts], widest([*slot.parts, *new.parts])
             )
@@ -158,7 +161,7 @@ class _Merger:
                 self._note(slot, new, merging, taken=False, reason=refusal)
         if not found:
             return None
-        slot, merging = max(found, key=lambda each: each[1].benefit - each[1].cost)
+        slot, merging = max(found, key=lambda each: round(1e9 * each[1].gain, -1))
         self._note(slot, new, merging, taken=True, reason=_taken_reason(merging))
         return slot
 
@@ -211,7 +214,7 @@ class _Merger:
         order = sorted(
             range(len(slot.calls)), key=lambda n: -slot.parts[n].block_cycles(self.architecture)
         )
-        pieces = [self._piece(slot.calls[n]) for n in order]
+        pieces = [self._piece(slot.calls[n], slot.parts[n]) for n in order]
         name = name_of(pieces, set(self.functions))
         kernel, passed = merge_kernels(name, pieces)
         self.functions[name] = kernel
@@ -228,12 +231,14 @@ class _Merger:
             each.detach()
             each.erase()
 
-    def _piece(self, call: CallOp) -> Piece:
+    def _piece(self, call: CallOp, part: Part) -> Piece:
         """The kernel of a call to take apart: a copy where others call it too."""
         name = call.callee.string_value()
         kernel = self.functions[name]
         self.calls[name] -= 1
-        return Piece(kernel.clone() if self.calls[name] else kernel, tuple(call.arguments))
+        own = kernel.clone() if self.calls[name] else kernel
+        cycles = round(part.warp_cycles(self.architecture))
+        return Piece(own, tuple(call.arguments), cycles)
 
 
 def _refusal_by_numbers(merging: Merging) -> str | None:

@@ -44,7 +44,9 @@ from wia_compiler.backends.gpu.shared_memory import aligned_bytes, shared_bytes
 from wia_compiler.dialects.gpu_dynamic_shared import DYNAMIC_SHARED_BYTES
 from wia_compiler.dialects.gpu_ids import BlockIdOp, ThreadIdOp
 from wia_compiler.dialects.gpu_shuffle import ShuffleOp
+from wia_compiler.dialects.nvgpu import MmaSyncOp
 from wia_compiler.dialects.nvvm_barrier import BarrierOp
+from wia_compiler.dialects.nvvm_warp import BarWarpSyncOp
 from wia_compiler.passes.llvm.types import scope_of
 
 _X = gpu.DimensionAttr(gpu.DimensionEnum.X)
@@ -52,10 +54,11 @@ _X = gpu.DimensionAttr(gpu.DimensionEnum.X)
 
 @dataclass(frozen=True)
 class Piece:
-    """A kernel and the values of the host that a launch passes to it."""
+    """A kernel, the values of the host that a launch passes to it, and cycles of a warp alone."""
 
     kernel: func.FuncOp
     arguments: tuple[SSAValue, ...]
+    cycles: int = 0
 
     @property
     def blocks(self) -> int:
@@ -112,6 +115,7 @@ def _launch_attributes(pieces: Sequence[Piece], threads: int) -> dict[str, Attri
                         "entry": piece.kernel.sym_name,
                         "blocks": IntegerAttr(piece.blocks, i64),
                         "threads": IntegerAttr(piece.threads, i64),
+                        "cycles": IntegerAttr(piece.cycles, i64),
                     }
                 )
                 for piece in pieces
@@ -266,10 +270,8 @@ def fits_guarded(kernel: func.FuncOp, threads: int) -> bool:
     """
     if threads % WARP_SIZE == 0:
         return True
-    together = (gpu.BarrierOp, ShuffleOp)
-    return not any(
-        isinstance(op, together) or op.name.startswith(("nvgpu.", "nvvm.")) for op in kernel.walk()
-    )
+    together = (gpu.BarrierOp, ShuffleOp, BarWarpSyncOp, MmaSyncOp)
+    return not any(isinstance(op, together) for op in kernel.walk())
 
 
 def _replace(op: Operation, by: SSAValue) -> None:
