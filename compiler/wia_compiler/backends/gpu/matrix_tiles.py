@@ -1,9 +1,8 @@
-"""Tiles of a product on tensor cores: what fits, and which takes the least modelled time."""
+"""Tiles of a product on tensor cores: what they are, and what fits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 
 from wia_compiler.backends.gpu.architecture import (
     MAX_THREADS_PER_BLOCK,
@@ -16,32 +15,12 @@ from wia_compiler.dialects.nvgpu import bits_of
 
 WARP_COLUMNS = 16
 """Of a warp's tile a multiple: one ``ldmatrix`` brings two tiles of 8 columns."""
-BYTEWISE_SIDE = 64
-"""8-bit rows and columns that are turned in registers want whole lines of half of the banks."""
-ROW_BYTES = 64
-"""Of the folded axis at a time: two steps of a matrix unit, 32 elements of 16 bits."""
 STAGES, STAGES_OF_REGISTERS = 3, 2
 """Tiles in shared memory: one in use, and those on their way (one where registers carry them)."""
 ASYNC_SINCE = 80
 """The capability from which on copies to shared memory need no registers."""
 MAX_SUMS = 128
 """Of a thread: with operands and addresses they fit into 255 registers."""
-BLOCK_TILES = (
-    (128, 128, 64, 32),
-    (128, 64, 64, 32),
-    (64, 128, 32, 64),
-    (64, 64, 32, 32),
-    (32, 64, 32, 16),
-    (64, 32, 16, 32),
-    (32, 32, 16, 16),
-    (16, 64, 16, 16),
-    (16, 32, 16, 16),
-)
-"""Rows and columns of a block and of a warp: 4 or 8 warps, less for small products."""
-LATENCY_CYCLES = 40
-"""Of a step of the loop that nothing overlaps: a barrier, the first operands of a stage."""
-L2_BYTES_PER_CYCLE = 48
-"""What an SM gets from the second-level cache (A100: 64 at best)."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +44,11 @@ class MatrixTiles:
         """Threads of a block."""
         return self.warps * WARP_SIZE
 
+    @property
+    def sums(self) -> int:
+        """Sums of a thread."""
+        return self.warp_rows * self.warp_columns // WARP_SIZE
+
     def shared_bytes(self, unit: MatrixUnit) -> int:
         """What the stages of both operands take."""
         item = bits_of(unit.element) // 8
@@ -76,7 +60,6 @@ def fault_of(tiles: MatrixTiles, unit: MatrixUnit, architecture: Architecture) -
     for size in (tiles.rows, tiles.columns, tiles.depth):
         if size & (size - 1):
             return f"tiles in shared memory are powers of two, {size} is none"
-    sums = tiles.warp_rows * tiles.warp_columns // WARP_SIZE
     wanted = (
         (tiles.warp_rows % MMA_ROWS, f"a warp's rows are a multiple of {MMA_ROWS}"),
         (tiles.warp_columns % WARP_COLUMNS, f"a warp's columns are a multiple of {WARP_COLUMNS}"),
@@ -92,8 +75,8 @@ def fault_of(tiles: MatrixTiles, unit: MatrixUnit, architecture: Architecture) -
             return text
     if tiles.threads > MAX_THREADS_PER_BLOCK:
         return f"a block would have {tiles.threads} threads, it has {MAX_THREADS_PER_BLOCK}"
-    if sums > MAX_SUMS:
-        return f"a thread would hold {sums} sums, {MAX_SUMS} fit into its registers"
+    if tiles.sums > MAX_SUMS:
+        return f"a thread would hold {tiles.sums} sums, {MAX_SUMS} fit into its registers"
     limit = architecture.block_shared_kib * 1024
     if tiles.shared_bytes(unit) > limit:
         return (
@@ -101,53 +84,3 @@ def fault_of(tiles: MatrixTiles, unit: MatrixUnit, architecture: Architecture) -
             f"block of {architecture.name} has {limit}"
         )
     return None
-
-
-def choose_tiles(
-    rows: int, columns: int, fold: int, batches: int, unit: MatrixUnit, architecture: Architecture
-) -> MatrixTiles:
-    """The tiles of the least modelled time for ``batches`` products of rows × fold × columns."""
-    found = [
-        MatrixTiles(*each[:2], default_depth(unit), *each[2:], default_stages(architecture))
-        for each in BLOCK_TILES
-        if bits_of(unit.element) > 8 or min(each[:2]) >= BYTEWISE_SIDE
-    ]
-    fitting = [each for each in found if fault_of(each, unit, architecture) is None]
-    return min(
-        fitting,
-        key=lambda tiles: (
-            _cycles(tiles, rows, columns, fold, batches, unit, architecture),
-            -tiles.rows * tiles.columns,
-        ),
-    )
-
-
-def default_depth(unit: MatrixUnit) -> int:
-    """Elements of the folded axis in a stage."""
-    return ROW_BYTES * 8 // bits_of(unit.element)
-
-
-def default_stages(architecture: Architecture) -> int:
-    """Stages of the loop over the folded axis."""
-    return STAGES if architecture.capability >= ASYNC_SINCE else STAGES_OF_REGISTERS
-
-
-def _cycles(
-    tiles: MatrixTiles,
-    rows: int,
-    columns: int,
-    fold: int,
-    batches: int,
-    unit: MatrixUnit,
-    architecture: Architecture,
-) -> float:
-    """Cycles of the busiest SM: its blocks' products or what they read, and what waits."""
-    blocks = ceil(rows / tiles.rows) * ceil(columns / tiles.columns) * batches
-    steps = ceil(fold / tiles.depth)
-    item = bits_of(unit.element) // 8
-    # 1024 multiply-adds of 16 bits a cycle and SM on A100; twice as many of half the bits.
-    products = tiles.rows * tiles.columns * tiles.depth * item / 2048
-    traffic = (tiles.rows + tiles.columns) * tiles.depth * item / L2_BYTES_PER_CYCLE
-    busiest = ceil(blocks / architecture.sm_count)
-    together = min(busiest, max(1, 16 // tiles.warps))
-    return busiest * steps * (max(products, traffic) + LATENCY_CYCLES / together)

@@ -28,8 +28,11 @@ from wia_compiler.backends.gpu.architecture import Architecture
 from wia_compiler.backends.gpu.async_copy import ASYNC
 from wia_compiler.backends.gpu.builder import element_type
 from wia_compiler.backends.gpu.choice import Choice
+from wia_compiler.backends.gpu.grouped_rows import group_rows
 from wia_compiler.backends.gpu.layouts import LAYOUT, AccumulatorLayout, layout_attribute
-from wia_compiler.backends.gpu.matrix_tiles import ASYNC_SINCE, MatrixTiles, choose_tiles
+from wia_compiler.backends.gpu.matrix_choice import choose_tiles, reads_in_vectors
+from wia_compiler.backends.gpu.matrix_model import MatrixProduct
+from wia_compiler.backends.gpu.matrix_tiles import ASYNC_SINCE, MatrixTiles
 from wia_compiler.backends.gpu.matrix_units import (
     MMA_SHAPE,
     MatrixUnit,
@@ -43,16 +46,13 @@ from wia_compiler.backends.gpu.wide_sums import widen_sums
 from wia_compiler.base.schedule import Directive, directive
 from wia_compiler.dialects.loop_hints import LoopHints, note_hints
 from wia_compiler.dialects.nvgpu import bits_of
-from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.tile_rewrites import (
     axis_of,
     drop_bounds,
-    find_loop,
-    interchange,
     leaves_of,
     set_leaf_level,
     set_level,
-    split_loop,
     stage_operand,
     tile_axis,
     tile_reduction,
@@ -60,11 +60,6 @@ from wia_compiler.passes.tile_rewrites import (
 
 LEAST_SIDE, LEAST_FOLD = 16, 16
 """Below, most of a matrix unit's tile would be zeros."""
-GROUPED_ROWS = 8
-"""Blocks of so many tiles of rows follow one another along a tile of columns: what they read of
-both operands is still in the second-level cache (``GROUP_M`` of Triton's tutorial kernels)."""
-WASTED_BLOCKS = 0.1
-"""Groups that do not divide the rows end in blocks without work: so many are taken at most."""
 SMALL_BLOCK_WARPS, SMALL_BLOCK_REGISTERS = 2, 96
 """ptxas saves registers for as many small blocks as an SM has room for, and spills for it."""
 TENSOR_CORES = "use_tensor_cores"
@@ -94,10 +89,10 @@ def tensor_core_choice(nest: FuncOp, architecture: Architecture) -> Choice | Non
         product = product_of(nest, architecture)
     except NoMatrixUnit:
         return None
-    rows, columns, fold, batches = product_sizes(nest, product)
-    if min(rows, columns) < LEAST_SIDE or fold < LEAST_FOLD:
+    sizes = product_sizes(nest, product)
+    if is_too_small(sizes):
         return None
-    tiles = choose_tiles(rows, columns, fold, batches, product.unit, architecture)
+    tiles = choose_tiles(sizes, product.unit, architecture)
     return tile_for_tensor_cores(nest, product, tiles)
 
 
@@ -114,12 +109,18 @@ def product_of(nest: FuncOp, architecture: Architecture, *, tf32: bool = False) 
     return Product(folding[0], sides, unit, architecture.capability >= ASYNC_SINCE)
 
 
-def product_sizes(nest: FuncOp, product: Product) -> tuple[int, int, int, int]:
+def is_too_small(sizes: MatrixProduct) -> bool:
+    """Whether most of a matrix unit's tiles would be zeros."""
+    return min(sizes.rows, sizes.columns) < LEAST_SIDE or sizes.fold < LEAST_FOLD
+
+
+def product_sizes(nest: FuncOp, product: Product) -> MatrixProduct:
     """Rows, columns, the folded axis' points, and how many such products there are."""
     sides, leaf = product.sides, product.leaf
     sizes = {axis_of(loop): loop.extent.value.data for loop in kept_loops(nest)}
     rows, columns = sizes.pop(sides.rows), sizes.pop(sides.columns)
-    return rows, columns, leaf.sizes[leaf.axis_names.index(sides.fold)], prod(sizes.values())
+    fold = leaf.sizes[leaf.axis_names.index(sides.fold)]
+    return MatrixProduct(rows, columns, fold, prod(sizes.values()), reads_in_vectors(leaf, sides))
 
 
 def tile_for_tensor_cores(nest: FuncOp, product: Product, tiles: MatrixTiles) -> Choice:
@@ -162,7 +163,7 @@ def tile_for_tensor_cores(nest: FuncOp, product: Product, tiles: MatrixTiles) ->
     note_hints(fold, LoopHints(pipeline=tiles.stages))
     for each in leaves_of(nest):
         set_leaf_level(each, "block")
-    _group_rows(nest, sides.rows)
+    group_rows(nest, sides.rows)
     return Choice(
         tiles.threads,
         f"contraction: tensor cores, {unit.name} by mma.sync",
@@ -194,17 +195,3 @@ def _swizzle(unit: MatrixUnit, is_turned: bool) -> Rows:
     if not is_turned or bits_of(unit.element) == 16:
         return "rows"
     return "pairs" if bits_of(unit.element) == 8 else "quads"
-
-
-def _group_rows(nest: FuncOp, axis: str) -> None:
-    """Let blocks walk some tiles of rows first, then the columns, then the rest of the rows."""
-    loop = find_loop(nest, f"{axis}.0")
-    tiles = loop.trip_count
-    sizes = range(min(GROUPED_ROWS, tiles), 1, -1)
-    fitting = [size for size in sizes if -tiles % size <= WASTED_BLOCKS * tiles]
-    inner = loop.body.block.first_op
-    if not fitting or not isinstance(inner, ForOp) or inner.level.data != "grid":
-        return
-    _, rows = split_loop(nest, loop, fitting[0] * loop.step.value.data)
-    while isinstance(below := rows.body.block.first_op, ForOp) and below.level.data == "grid":
-        interchange(rows, below)

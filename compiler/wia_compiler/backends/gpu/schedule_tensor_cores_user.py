@@ -17,14 +17,10 @@ from dataclasses import dataclass, field, replace
 
 from wia_compiler.backends.gpu.architecture import Architecture
 from wia_compiler.backends.gpu.choice import Choice
-from wia_compiler.backends.gpu.layouts import MMA_ROWS
+from wia_compiler.backends.gpu.matrix_choice import choose_tiles
 from wia_compiler.backends.gpu.matrix_tiles import (
     ASYNC_SINCE,
-    BLOCK_TILES,
     STAGES_OF_REGISTERS,
-    WARP_COLUMNS,
-    MatrixTiles,
-    choose_tiles,
     fault_of,
 )
 from wia_compiler.backends.gpu.matrix_units import NoMatrixUnit
@@ -66,10 +62,10 @@ def tensor_cores_as_written(
         raise IllegalRewrite(str(why), hint=why.hint, span=asked.span) from None
     written = _read(nest, directives, product)
     sizes = product_sizes(nest.function, product)
-    chosen = choose_tiles(*sizes, product.unit, architecture)
-    tiles = written.filled(chosen, product)
+    tiles = choose_tiles(sizes, product.unit, architecture, **written.fields)
     fault = fault_of(tiles, product.unit, architecture)
     if fault is not None:
+        chosen = choose_tiles(sizes, product.unit, architecture)
         shown = f"{tiles.rows} × {tiles.columns} × {tiles.depth}"
         raise IllegalRewrite(
             f"a block cannot take {shown} in warps of {tiles.warp_rows} × {tiles.warp_columns}: "
@@ -124,28 +120,19 @@ class _Written:
     warps: dict[str, int] = field(default_factory=dict[str, int])
     stages: dict[str, int] = field(default_factory=dict[str, int])
 
-    def filled(self, chosen: MatrixTiles, product: Product) -> MatrixTiles:
-        """The tiles, with the target's choice where nothing is written."""
-        sides = product.sides
-        rows = self.blocks.get(sides.rows, chosen.rows)
-        columns = self.blocks.get(sides.columns, chosen.columns)
-        warps = _warp_tile(rows, columns)
-        return MatrixTiles(
-            rows,
-            columns,
-            self.blocks.get(sides.fold, chosen.depth),
-            self.warps.get(sides.rows, warps[0]),
-            self.warps.get(sides.columns, warps[1]),
-            self.stages.get(sides.fold, chosen.stages),
+    @property
+    def fields(self) -> dict[str, int]:
+        """What is written, as fields of ``MatrixTiles``."""
+        sides = self.product.sides
+        places = (
+            ("rows", self.blocks, sides.rows),
+            ("columns", self.blocks, sides.columns),
+            ("depth", self.blocks, sides.fold),
+            ("warp_rows", self.warps, sides.rows),
+            ("warp_columns", self.warps, sides.columns),
+            ("stages", self.stages, sides.fold),
         )
-
-
-def _warp_tile(rows: int, columns: int) -> tuple[int, int]:
-    """What a warp takes of a block: as in the table of tiles, else a quarter."""
-    for block_rows, block_columns, *warp in BLOCK_TILES:
-        if (block_rows, block_columns) == (rows, columns):
-            return warp[0], warp[1]
-    return max(MMA_ROWS, rows // 2), max(WARP_COLUMNS, columns // 2)
+        return {name: sizes[axis] for name, sizes, axis in places if axis in sizes}
 
 
 def _read(nest: ScheduledNest, directives: tuple[Directive, ...], product: Product) -> _Written:
