@@ -164,7 +164,7 @@ def test_lines_lead_back_to_the_source():
     """Every instruction of the PTX and the SASS that does the kernel's work names its line."""
     text = "kernel k(\n input A: tensor,\n output C: tensor) {\n let s = A * A;\n C = s + 1.0;\n}"
     compiled = build(text, arrays(((1000,),)), "sm_90", with_sass=True)
-    ptx, sass = compiled.trace.stage("ptx"), compiled.trace.stage("sass")
+    ptx, sass = compiled.trace.stage("ptx"), sass_of(compiled)
     for stage, work in ((ptx, ("mul.rn.f32", "add.rn.f32")), (sass, ("FFMA", "FADD", "FMUL"))):
         lines = stage.text.split("\n")
         spans = {
@@ -179,6 +179,11 @@ def test_lines_lead_back_to_the_source():
     assert sass.level == "machine" and sass.language == "sass"
 
 
+def sass_of(compiled):
+    (stage,) = make_target(compiled.artifact.target).later_stages(compiled.artifact, compiled.trace)
+    return stage
+
+
 def lines_of(stage):
     body = stage.text.partition("{")[2]
     return [line for line in body.split("\n") if not line.strip().startswith((".", "//"))]
@@ -188,11 +193,12 @@ def lines_of(stage):
 def test_stages_and_files():
     compiled = build(MATMUL, arrays(((9, 9), (9, 9))), "sm_80", with_sass=True)
     names = [stage.name for stage in compiled.trace.stages]
-    assert names[-3:] == ["llvm", "ptx", "sass"]
+    assert names[-2:] == ["llvm", "ptx"]
     assert [names.index(each) for each in ("loops", "schedule", "lower")] == sorted(
         names.index(each) for each in ("loops", "schedule", "lower")
     )
-    assert set(compiled.artifact.assembly) == {"llvm", "ptx", "sass"}
+    assert set(compiled.artifact.assembly) == {"llvm", "ptx"}
+    assert compiled.artifact.later == ("sass",) and sass_of(compiled).name == "sass"
     assert compiled.artifact.files["kernel.cubin"][:4] == b"\x7fELF"
     (decision,) = compiled.trace.stage("schedule").decisions
     assert decision.numbers["threads"] == compiled.artifact.resources["threads_per_block"]
@@ -215,19 +221,24 @@ def test_without_nvdisasm_the_resources_are_there(monkeypatch):
         machine_code, "find_tool", lambda name: find(name) if name == "ptxas" else None
     )
     compiled = build(MATMUL, arrays(((9, 9), (9, 9))), "sm_90", with_sass=True)
-    assert "sass" not in compiled.artifact.assembly
+    assert compiled.artifact.later == ()
     assert compiled.artifact.resources["registers"] > 0
     assert compiled.artifact.resources["missing"].startswith("SASS needs nvdisasm: pip install")
 
 
 @needs_ptxas
-def test_code_size_is_that_of_the_sass():
-    compiled = build(MATMUL, arrays(((9, 9), (9, 9))), "sm_90", with_sass=True)
-    resources, sass = compiled.artifact.resources, compiled.artifact.assembly["sass"]
+@pytest.mark.parametrize("architecture", [name.removeprefix("gpu:") for name in targets()])
+def test_code_size_is_that_of_the_sass(architecture):
+    """It is read off the cubin: of each entry to its last instruction, calls of divisions too."""
+    text = "kernel k(input A: tensor, output C: tensor) { C = cumsum(1.0 / A, axis=0); }"
+    compiled = build(text, arrays(((9000,),)), architecture, with_sass=True)
+    resources, sass = compiled.artifact.resources, sass_of(compiled).text
+    assert len(resources["entries"]) > 1
     assert resources["instructions"] == sass.count(";\n")
     assert resources["code_bytes"] == 16 * resources["instructions"]
-    last = int(re.findall(r"/\*([0-9a-f]{4,})\*/", sass)[-1], 16)
-    assert last + 16 == resources["code_bytes"]
+    places = [int(place, 16) for place in re.findall(r"/\*([0-9a-f]{4,})\*/", sass)]
+    ends = [at for at, after in zip(places, [*places[1:], 0], strict=True) if after == 0]
+    assert sum(ends) + 16 * len(ends) == resources["code_bytes"]
 
 
 def test_a_matrix_times_a_vector_folds_in_warps():

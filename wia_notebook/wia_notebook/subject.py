@@ -127,8 +127,7 @@ def _made_of(build: Build) -> dict[str, tuple[str, dict[int, int]]]:
     """The line of the PTX that each line of the SASS was made of, where there is SASS."""
     if "sass" not in build.formats:
         return {}
-    lines: Mapping[str, int] = build.artifact.metadata.get("sass_ptx_lines", {})
-    return {"sass": ("ptx", {int(line): of for line, of in lines.items()})}
+    return {"sass": ("ptx", dict(build.stage("sass").made_of))}
 
 
 def signature_text(build: Build) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -68,7 +68,8 @@ class Stage:
     ``language`` says how to highlight ``text``: wia, mlir, llvm, x86, ptx, sass or tpu.
     ``changed`` is false when the step left the program as it was; ``summary`` is the few words
     the ribbon shows (``9 → 4 ops``). ``line_spans`` maps lines of ``text`` (from 1) to the source
-    spans they came from, for texts that have no op table (assembly).
+    spans they came from, for texts that have no op table (assembly), and ``made_of`` to the line
+    of the stage before, where that is known (SASS to PTX).
     """
 
     name: str
@@ -83,6 +84,7 @@ class Stage:
     line_spans: Mapping[int, tuple[Span, ...]] = field(
         default_factory=dict[int, "tuple[Span, ...]"]
     )
+    made_of: Mapping[int, int] = field(default_factory=dict[int, int])
 
     def op(self, id: str) -> OpRow:
         """The row with that id; raises ``KeyError`` where there is none."""
@@ -128,11 +130,22 @@ class Trace:
         return Trace(stages=stages, **data)
 
 
+def stages_to_json(stages: Sequence[Stage]) -> str:
+    """Stages without the rest of their record; ``stages_from_json`` reads them back."""
+    return json.dumps(stages, default=vars, ensure_ascii=False, separators=(",", ":"))
+
+
+def stages_from_json(text: str) -> tuple[Stage, ...]:
+    """Read what ``stages_to_json`` wrote."""
+    return tuple(_stage(stage) for stage in json.loads(text))
+
+
 def _stage(data: dict[str, Any]) -> Stage:
     ops = tuple(_op_row(row) for row in data.pop("ops"))
     decisions = tuple(_decision(decision) for decision in data.pop("decisions"))
     line_spans = {int(line): _spans(spans) for line, spans in data.pop("line_spans").items()}
-    return Stage(ops=ops, decisions=decisions, line_spans=line_spans, **data)
+    made_of = {int(line): of for line, of in data.pop("made_of", {}).items()}
+    return Stage(ops=ops, decisions=decisions, line_spans=line_spans, made_of=made_of, **data)
 
 
 def _op_row(data: dict[str, Any]) -> OpRow:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from wia_compiler.base.record import Stage
+from wia_compiler.base.record import Stage, Trace
 from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.framework import Pass, PassContext
@@ -30,7 +30,8 @@ class Artifact:
 
     ``files`` holds what the target needs to run (``kernel.o``, ``kernel.ptx``, ``kernel.tpu``);
     ``assembly`` the texts that ``build.assembly(format)`` shows; ``resources`` what
-    ``build.resources`` shows; ``metadata`` what ``load`` needs beside the files.
+    ``build.resources`` shows; ``metadata`` what ``load`` needs beside the files. ``later`` are
+    formats that take long and run nothing (``sass``): ``LaterStages`` makes them.
     """
 
     target: str
@@ -39,6 +40,7 @@ class Artifact:
     assembly: Mapping[str, str]
     resources: Mapping[str, Any] = field(default_factory=dict[str, Any])
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    later: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,4 +112,12 @@ class Target(Protocol):
 
     def load(self, artifact: Artifact) -> Executable:
         """Make an artifact runnable; ``TargetError`` where this machine lacks what that needs."""
+        ...
+
+
+class LaterStages(Protocol):
+    """A target whose artifacts have formats that are made only when someone looks at them."""
+
+    def later_stages(self, artifact: Artifact, trace: Trace) -> Sequence[Stage]:
+        """One stage for each of ``artifact.later``, which come after those of the record."""
         ...

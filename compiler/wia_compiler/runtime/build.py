@@ -115,8 +115,9 @@ class Build(NativeCallable):
         ``source`` is the program's text of this moment: kernels in the cache outlive changes of the
         text around them.
         """
-        source = self._unit.signature.source
-        return dataclasses.replace(self._loaded.trace, source=source.text, source_name=source.name)
+        source, made = self._unit.signature.source, self._loaded.trace
+        stages = (*made.stages, *self._loaded.later_stages)
+        return dataclasses.replace(made, stages=stages, source=source.text, source_name=source.name)
 
     @property
     def stages(self) -> list[Stage]:
@@ -125,10 +126,11 @@ class Build(NativeCallable):
 
     def stage(self, name: str) -> Stage:
         """The stage of that name; ``ArgumentError`` lists the names that exist."""
-        for stage in self.trace.stages:
+        is_later = name in self.artifact.later
+        for stage in self._loaded.later_stages if is_later else self._loaded.trace.stages:
             if stage.name == name:
                 return stage
-        names = [stage.name for stage in self.trace.stages]
+        names = [*(stage.name for stage in self._loaded.trace.stages), *self.artifact.later]
         raise ArgumentError(f"{self.kernel}: no stage {name!r}, {_expected(name, names)}")
 
     @property
@@ -138,7 +140,7 @@ class Build(NativeCallable):
         They are the user's where there are some, else what the target chose; pasted into the text
         or given as ``schedule=``, they give the same code.
         """
-        return schedule_text(self.kernel, self.trace.decisions)
+        return schedule_text(self.kernel, self._loaded.trace.decisions)
 
     @property
     def artifact(self) -> Artifact:
@@ -148,13 +150,15 @@ class Build(NativeCallable):
     @property
     def formats(self) -> list[str]:
         """The names that ``assembly`` takes."""
-        return list(self.artifact.assembly)
+        return [*self.artifact.assembly, *self.artifact.later]
 
     def assembly(self, format: str) -> str:
         """The text in that format: ``ptx``, ``sass``, ``tpu``, ``x86``, ``llvm`` …
 
         ``TargetError`` lists the formats that exist for this target.
         """
+        if format in self.artifact.later:
+            return self.stage(format).text
         try:
             return self.artifact.assembly[format]
         except KeyError:
@@ -174,9 +178,8 @@ class Build(NativeCallable):
         from wia_compiler.backends.gpu.sass_table import sass_rows
 
         text = self.assembly("sass")
-        lines = self.artifact.metadata["sass_ptx_lines"]
-        spans = self.stage("sass").line_spans
-        return sass_rows(text, {int(line): at for line, at in lines.items()}, spans)
+        stage = self.stage("sass")
+        return sass_rows(text, stage.made_of, stage.line_spans)
 
     @property
     def resources(self) -> Mapping[str, Any]:

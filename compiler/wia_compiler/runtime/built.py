@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from wia_compiler.base.dtypes import DTYPES
-from wia_compiler.base.record import Trace
+from wia_compiler.base.record import Stage, Trace, stages_from_json
 from wia_compiler.dialects.types import TensorSpec
 from wia_compiler.passes.target import ArraySpec, Artifact, Executable, Target
 from wia_compiler.runtime.cache_key import CacheKey
 
 COMPILED = "compiled.json"
 TRACE = "trace.json"
+LATER = "later.json"
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,8 @@ class BuiltKernel:
 
     ``compile_time_ns`` is what the compilation took when it happened, ``size_bytes`` the
     compulsory traffic: inputs read once, outputs written once. ``read_trace`` gives the record,
-    which is large and seldom wanted, so that it is made or parsed only when someone looks.
+    which is large and seldom wanted, so that it is made or parsed only when someone looks;
+    ``read_later`` those of its stages that come later still (``Artifact.later``).
     """
 
     key: CacheKey
@@ -35,6 +37,7 @@ class BuiltKernel:
     size_bytes: int
     compile_time_ns: int
     read_trace: Callable[[], Trace]
+    read_later: Callable[[Trace], tuple[Stage, ...]]
 
 
 class LoadedKernel:
@@ -45,6 +48,7 @@ class LoadedKernel:
         self.target = target
         self._lock = threading.Lock()
         self._trace: Trace | None = None
+        self._later: tuple[Stage, ...] | None = None
         self._executable: Executable | None = None
 
     @property
@@ -53,6 +57,13 @@ class LoadedKernel:
         if self._trace is None:
             self._trace = self.built.read_trace()
         return self._trace
+
+    @property
+    def later_stages(self) -> tuple[Stage, ...]:
+        """The stages of ``artifact.later``."""
+        if self._later is None:
+            self._later = self.built.read_later(self.trace) if self.built.artifact.later else ()
+        return self._later
 
     @property
     def executable(self) -> Executable:
@@ -66,7 +77,7 @@ class LoadedKernel:
 def encode(built: BuiltKernel) -> dict[str, bytes]:
     """The files of a new cache entry: ``compiled.json`` and those of the artifact.
 
-    ``trace.json`` comes to them when someone has looked at the record.
+    ``trace.json`` and ``later.json`` come to them when someone has looked at the record.
     """
     artifact = built.artifact
     compiled = {
@@ -77,6 +88,7 @@ def encode(built: BuiltKernel) -> dict[str, bytes]:
         "assembly": dict(artifact.assembly),
         "resources": dict(artifact.resources),
         "metadata": dict(artifact.metadata),
+        "later": artifact.later,
         "inputs": [_encode_spec(spec) for spec in built.inputs],
         "outputs": [_encode_spec(spec) for spec in built.outputs],
         "flops": built.flops,
@@ -90,11 +102,14 @@ def encode(built: BuiltKernel) -> dict[str, bytes]:
 
 
 def decode(
-    key: CacheKey, files: Mapping[str, bytes], make_trace: Callable[[], Trace]
+    key: CacheKey,
+    files: Mapping[str, bytes],
+    make_trace: Callable[[], Trace],
+    make_later: Callable[[Artifact, Trace], tuple[Stage, ...]],
 ) -> BuiltKernel | None:
     """What ``encode`` wrote; ``None`` where the entry belongs to another key.
 
-    ``make_trace`` makes the record where the entry has none.
+    ``make_trace`` makes the record where the entry has none, ``make_later`` its later stages.
     """
     compiled: dict[str, Any] = json.loads(files[COMPILED])
     if compiled["key"] != json.loads(key.canonical_json):
@@ -106,11 +121,15 @@ def decode(
         assembly=compiled["assembly"],
         resources=compiled["resources"],
         metadata=compiled["metadata"],
+        later=tuple(compiled["later"]),
     )
-    record = files.get(TRACE)
+    record, later = files.get(TRACE), files.get(LATER)
 
     def read_trace() -> Trace:
         return make_trace() if record is None else Trace.from_json(record.decode())
+
+    def read_later(trace: Trace) -> tuple[Stage, ...]:
+        return make_later(artifact, trace) if later is None else stages_from_json(later.decode())
 
     return BuiltKernel(
         key=key,
@@ -121,6 +140,7 @@ def decode(
         size_bytes=compiled["size_bytes"],
         compile_time_ns=compiled["compile_time_ns"],
         read_trace=read_trace,
+        read_later=read_later,
     )
 
 

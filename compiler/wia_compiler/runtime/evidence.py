@@ -63,7 +63,7 @@ class GpuEvidence:
             build.assembly("ptx"),
             [(each.launch.entry, each.done) for each in self._launches()],
             spans=build.stage("ptx").line_spans,
-            source=build.trace.source,
+            source=build.signature.source.text,
             sass=sass,
             measured=measured,
             unavailable=unavailable,

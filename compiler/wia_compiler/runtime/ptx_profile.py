@@ -14,8 +14,10 @@ from wia_compiler.backends.gpu.architecture import ARCHITECTURES, Architecture
 from wia_compiler.backends.gpu.launch import Launch as PlannedLaunch
 from wia_compiler.backends.gpu.machine_code import MachineCode, machine_code
 from wia_compiler.backends.gpu.resources import resources_of
+from wia_compiler.backends.gpu.sass import parse_sass
 from wia_compiler.backends.gpu.sass_table import SassRow, sass_rows
 from wia_compiler.backends.gpu.simulate import Ran
+from wia_compiler.backends.gpu.tools import disassemble
 from wia_compiler.base.errors import ArgumentError, TargetError
 from wia_compiler.base.source import Span
 from wia_compiler.profiler.estimate import Estimate, estimate_run
@@ -65,7 +67,7 @@ def profile(
     )
     code = machine_code(text, architecture)
     planned = PlannedLaunch(entry, _count(grid), _count(block), (), shared_bytes)
-    resources = resources_of(architecture, [planned], code.log, sass=code.sass)
+    resources = resources_of(architecture, [planned], code.log, cubin=code.cubin)
     held = _size_of_arrays(args)
     moved = held if size_bytes is None else size_bytes
     flops, dtype = int(launched.totals.get("flops", 0)), _dtype_of(launched)
@@ -153,7 +155,10 @@ def _count(size: int | Sequence[int]) -> int:
 
 
 def _rows(code: MachineCode) -> tuple[SassRow, ...]:
-    return sass_rows(code.sass.text, code.sass.ptx_lines) if code.sass is not None else ()
+    if code.cubin is None or not code.has_sass:
+        return ()
+    sass = parse_sass(disassemble(code.cubin))
+    return sass_rows(sass.text, sass.ptx_lines)
 
 
 def _dtype_of(launched: Launch) -> str:

@@ -11,18 +11,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 from wia_compiler.base.disk_cache import DiskCache
 from wia_compiler.base.errors import WiaError
-from wia_compiler.base.record import Trace
+from wia_compiler.base.record import Stage, Trace, stages_to_json
 from wia_compiler.base.schedule import Schedule
 from wia_compiler.base.settings import Settings
 from wia_compiler.base.signature import KernelSignature
 from wia_compiler.passes.options import DEFAULT_OPTIONS, CompileOptions
-from wia_compiler.passes.target import ArraySpec, Target
+from wia_compiler.passes.target import ArraySpec, Artifact, LaterStages, Target
 from wia_compiler.runtime.bound_values import BoundNumber
-from wia_compiler.runtime.built import TRACE, BuiltKernel, LoadedKernel, decode, encode
+from wia_compiler.runtime.built import LATER, TRACE, BuiltKernel, LoadedKernel, decode, encode
 from wia_compiler.runtime.cache_key import ArgumentKey, CacheKey, KernelText, versions
 
 if TYPE_CHECKING:
@@ -173,11 +173,13 @@ class Session:
 
     def forget(self) -> None:
         """Drop every kernel from memory; those in use stay alive."""
+        from wia_compiler.backends.gpu.machine_code import assembled
         from wia_compiler.passes.llvm.worker import generate
 
         with self._lock:
             self._loaded.clear()
             generate.cache_clear()
+            assembled.cache_clear()
 
     def _from_disk_or_compiler(
         self,
@@ -197,8 +199,13 @@ class Session:
         def make_trace() -> Trace:
             return _kept(compiled(record=True).trace, disk, digest)
 
+        def make_later(artifact: Artifact, trace: Trace) -> tuple[Stage, ...]:
+            made = tuple(cast(LaterStages, target).later_stages(artifact, trace))
+            disk.extend(digest, LATER, stages_to_json(made).encode())
+            return made
+
         files = None if options.verify else disk.read(digest)
-        stored = decode(key, files, make_trace) if files is not None else None
+        stored = decode(key, files, make_trace, make_later) if files is not None else None
         if stored is not None:
             return "disk", stored
         started = time.perf_counter_ns()
@@ -212,6 +219,7 @@ class Session:
             size_bytes=fresh.bytes,
             compile_time_ns=time.perf_counter_ns() - started,
             read_trace=lambda: _kept(fresh.trace, disk, digest),
+            read_later=lambda trace: make_later(fresh.artifact, trace),
         )
         disk.write(digest, encode(built))
         return "miss", built

@@ -11,8 +11,8 @@ import re
 from collections.abc import Collection
 
 from wia_compiler.backends.gpu.architecture import MAX_REGISTERS_PER_THREAD, Architecture
+from wia_compiler.backends.gpu.machine_code import assembled
 from wia_compiler.backends.gpu.resources import parse_usage
-from wia_compiler.backends.gpu.tools import assemble
 
 MOST_TRIES = 6
 """Steps by which a bound is lowered one by one; then it goes."""
@@ -33,7 +33,7 @@ def relax_bounds(ptx: str, log: str, architecture: Architecture) -> str:
         lowered = _lowered(ptx, spilling, drop=tried == MOST_TRIES)
         if lowered == ptx:
             return ptx
-        ptx, log = lowered, assemble(lowered, architecture.name).log
+        ptx, log = lowered, assembled(lowered, architecture.name).log
     return ptx
 
 

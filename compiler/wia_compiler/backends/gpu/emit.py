@@ -15,6 +15,8 @@ from wia_compiler.backends.gpu.bounds import relax_bounds
 from wia_compiler.backends.gpu.launch import plan_of
 from wia_compiler.backends.gpu.machine_code import machine_code
 from wia_compiler.backends.gpu.resources import resources_of
+from wia_compiler.backends.gpu.sass import parse_sass
+from wia_compiler.backends.gpu.tools import disassemble
 from wia_compiler.base.errors import TargetError
 from wia_compiler.base.record import Stage
 from wia_compiler.base.source import Source, Span
@@ -22,7 +24,8 @@ from wia_compiler.passes.llvm.emit import EmittedModule, emit_llvm
 from wia_compiler.passes.llvm.nvgpu_support import check_architecture
 from wia_compiler.passes.llvm.options import nvptx_options
 from wia_compiler.passes.llvm.spans import llvm_line_spans
-from wia_compiler.passes.llvm.worker import CodeRequest, shared_worker
+from wia_compiler.passes.llvm.worker import CodeRequest, Generated
+from wia_compiler.passes.llvm.worker import generate as generate_code
 from wia_compiler.passes.status_checks import checks_of
 from wia_compiler.passes.target import Artifact
 
@@ -52,52 +55,62 @@ def generate(
     architecture: Architecture,
     with_sass: bool = True,
 ) -> GpuCode:
-    """PTX, and where ptxas is there the cubin, SASS and resources, of a lowered module.
+    """PTX, and where ptxas is there the cubin and resources, of a lowered module.
 
-    ``with_sass`` off leaves nvdisasm out, which takes a third of a second.
+    ``with_sass`` off leaves SASS out of what ``sass_stage`` is asked for later.
     """
     entries = entry_names(module, kernel)
     plan = plan_of(module, entries)
     started = time.perf_counter_ns()
     emitted = _emit(module, entries, source)
     llvm_done = time.perf_counter_ns()
-    ptx = _ptx(emitted.text, architecture)
+    generated = _generated(emitted.text, architecture)
+    ptx = generated.assembly
     spans = ptx_line_spans(ptx, emitted.spans)
-    ptx_done = time.perf_counter_ns()
-    machine = machine_code(ptx, architecture, with_sass=with_sass)
+    machine = machine_code(ptx, architecture)
     if machine.log is not None and (relaxed := relax_bounds(ptx, machine.log, architecture)) != ptx:
-        ptx, machine = relaxed, machine_code(relaxed, architecture, with_sass=with_sass)
+        ptx, machine = relaxed, machine_code(relaxed, architecture)
     llvm_spans = llvm_line_spans(emitted)
     stages = [
         Stage("llvm", "low", "llvm", emitted.text, llvm_done - started, line_spans=llvm_spans),
-        Stage("ptx", "machine", "ptx", ptx, ptx_done - llvm_done, line_spans=spans),
+        Stage("ptx", "machine", "ptx", ptx, generated.time_ns, line_spans=spans),
     ]
     files = {"kernel.ptx": ptx.encode()}
     assembly = {"llvm": emitted.text, "ptx": ptx}
     metadata = {**plan.to_metadata(), "checks": checks_of(module, kernel, source)}
     if machine.cubin is not None:
         files["kernel.cubin"] = machine.cubin
-    if machine.sass is not None:
-        sass, spent = machine.sass, time.perf_counter_ns() - ptx_done
-        traced = {line: spans[at] for line, at in sass.ptx_lines.items() if at in spans}
-        stages.append(Stage("sass", "machine", "sass", sass.text, spent, line_spans=traced))
-        assembly["sass"] = sass.text
-        metadata["sass_ptx_lines"] = {str(line): at for line, at in sass.ptx_lines.items()}
-    resources = resources_of(architecture, plan.launches, machine.log, sass=machine.sass)
+    resources = resources_of(architecture, plan.launches, machine.log, cubin=machine.cubin)
     if machine.missing is not None:
         resources["missing"] = machine.missing
-    return GpuCode(Artifact(target, kernel, files, assembly, resources, metadata), tuple(stages))
+    later = ("sass",) if with_sass and machine.has_sass else ()
+    artifact = Artifact(target, kernel, files, assembly, resources, metadata, later)
+    return GpuCode(artifact, tuple(stages))
 
 
-def _ptx(llvm: str, architecture: Architecture) -> str:
+def sass_stage(cubin: bytes, spans: LineSpans) -> Stage:
+    """What nvdisasm makes of the code; ``spans`` are those of the PTX.
+
+    It takes longer than ptxas, half a second and more, so that only who looks at SASS waits for it.
+    """
+    started = time.perf_counter_ns()
+    sass = parse_sass(disassemble(cubin))
+    traced = {line: spans[at] for line, at in sass.ptx_lines.items() if at in spans}
+    spent = time.perf_counter_ns() - started
+    return Stage(
+        "sass", "machine", "sass", sass.text, spent, line_spans=traced, made_of=sass.ptx_lines
+    )
+
+
+def _generated(llvm: str, architecture: Architecture) -> Generated:
     check_architecture(llvm, architecture.capability)
     features = f"+{architecture.ptx_version}"
     request = CodeRequest(
         llvm, TRIPLE, architecture.name, features, opt=OPTIMIZATION_LEVEL, vectorize=False
     )
-    ptx = shared_worker().generate(request).assembly
-    refuse_calls(ptx)
-    return ptx
+    generated = generate_code(request)
+    refuse_calls(generated.assembly)
+    return generated
 
 
 def entry_names(module: ModuleOp, kernel: str) -> Mapping[str, str]:

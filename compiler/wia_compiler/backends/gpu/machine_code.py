@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from wia_compiler.backends.gpu.architecture import Architecture
-from wia_compiler.backends.gpu.sass import Sass, parse_sass
-from wia_compiler.backends.gpu.tools import INSTALL_COMMAND, assemble, disassemble, find_tool
+from wia_compiler.backends.gpu.tools import INSTALL_COMMAND, Assembled, assemble, find_tool
 
 
 @dataclass(frozen=True)
@@ -15,24 +15,29 @@ class MachineCode:
 
     cubin: bytes | None = None
     log: str | None = None
-    sass: Sass | None = None
     missing: str | None = None
 
+    @property
+    def has_sass(self) -> bool:
+        """Whether there is code, and nvdisasm to take it apart."""
+        return self.cubin is not None and self.missing is None
 
-def machine_code(ptx: str, architecture: Architecture, *, with_sass: bool = True) -> MachineCode:
+
+@functools.lru_cache(maxsize=8)
+def assembled(ptx: str, architecture: str) -> Assembled:
+    """What ``assemble`` gives; a kernel whose record is made later comes twice."""
+    return assemble(ptx, architecture)
+
+
+def machine_code(ptx: str, architecture: Architecture) -> MachineCode:
     """As much as the tools that are installed make of a PTX text.
 
-    ``TargetError`` where ptxas refuses it. ``with_sass`` off leaves nvdisasm out, which takes a
-    third of a second.
+    ``TargetError`` where ptxas refuses it.
     """
     if find_tool("ptxas") is None:
         missing = f"registers, spills, occupancy and SASS need ptxas: {INSTALL_COMMAND}"
         return MachineCode(missing=missing)
-    assembled = assemble(ptx, architecture.name)
-    if not with_sass:
-        return MachineCode(assembled.cubin, assembled.log)
-    if find_tool("nvdisasm") is None:
-        missing = f"SASS needs nvdisasm: {INSTALL_COMMAND}"
-        return MachineCode(assembled.cubin, assembled.log, missing=missing)
-    sass = parse_sass(disassemble(assembled.cubin))
-    return MachineCode(assembled.cubin, assembled.log, sass)
+    made = assembled(ptx, architecture.name)
+    absent = find_tool("nvdisasm") is None
+    missing = f"SASS needs nvdisasm: {INSTALL_COMMAND}" if absent else None
+    return MachineCode(made.cubin, made.log, missing)

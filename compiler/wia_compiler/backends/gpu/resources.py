@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from wia_compiler.backends.gpu.architecture import Architecture
+from wia_compiler.backends.gpu.cubin import INSTRUCTION_BYTES, instruction_count
 from wia_compiler.backends.gpu.launch import Launch
 from wia_compiler.backends.gpu.occupancy import occupancy
-from wia_compiler.backends.gpu.sass import INSTRUCTION_BYTES, Sass
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
@@ -64,14 +64,14 @@ def resources_of(
     launches: Sequence[Launch],
     log: str | None,
     *,
-    sass: Sass | None = None,
+    cubin: bytes | None = None,
 ) -> dict[str, Any]:
     """What ``build.resources`` shows: the worst of all entries on top, each entry below.
 
     An entry's ``blocks`` are those of one of its ``launches``, which are all alike.
 
     ``log`` is what ptxas printed, ``None`` where it is absent: then only what the compiler itself
-    knows is there. ``sass`` adds the size of the code.
+    knows is there. ``cubin`` adds the size of the code.
     """
     shown: dict[str, Any] = {
         "architecture": architecture.name,
@@ -99,9 +99,9 @@ def resources_of(
         worst = min(rows, key=lambda row: row["occupancy"])
         for name in ("occupancy", "occupancy_limiter", "ctas_per_sm"):
             shown[name] = worst[name]
-    if sass is not None:
-        shown["instructions"] = sass.instructions
-        shown["code_bytes"] = sass.instructions * INSTRUCTION_BYTES
+    if cubin is not None:
+        shown["instructions"] = instruction_count(cubin)
+        shown["code_bytes"] = shown["instructions"] * INSTRUCTION_BYTES
     shown["warnings"] = list(warnings)
     shown["entries"] = entries
     return shown

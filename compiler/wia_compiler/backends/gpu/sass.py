@@ -12,21 +12,12 @@ _LABEL = re.compile(r"^\s*(\.L_\w+|[\w$]+):\s*$")
 _SELF_BRANCH = re.compile(r"BRA\s+`?\(?(\.L_\w+)")
 
 
-INSTRUCTION_BYTES = 16
-"""Every architecture from sm_70 on encodes an instruction in 128 bits."""
-
-
 @dataclass(frozen=True)
 class Sass:
     """``text`` as shown, and for its lines (from 1) the line of the PTX text."""
 
     text: str
     ptx_lines: Mapping[int, int]
-
-    @property
-    def instructions(self) -> int:
-        """How many instructions there are, without the padding after the last."""
-        return sum(line.startswith("        /*") for line in self.text.splitlines())
 
 
 def parse_sass(disassembly: str) -> Sass:

@@ -23,7 +23,7 @@ from wia_compiler.backends.gpu.schedule import SchedulePass
 from wia_compiler.backends.gpu.simulate import DEBUG, Simulate, SimulatedGpu
 from wia_compiler.backends.gpu.tools import tool_stamp
 from wia_compiler.base.errors import TargetError
-from wia_compiler.base.record import Stage
+from wia_compiler.base.record import Stage, Trace
 from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.framework import Pass, PassContext
 from wia_compiler.passes.target import ArraySpec, Artifact, Executable
@@ -34,7 +34,7 @@ REGISTER_RESERVE = 63
 
 @dataclass(frozen=True)
 class GpuTarget:
-    """One architecture. ``with_sass`` off skips disassembly, a third of a second a build.
+    """One architecture. ``with_sass`` off leaves SASS out of what its builds show.
 
     Where this machine has no GPU, kernels run on the simulator that ``with_simulator`` gives.
     """
@@ -87,7 +87,7 @@ class GpuTarget:
     def generate(
         self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]
     ) -> tuple[Artifact, Sequence[Stage]]:
-        """PTX with its stages; SASS and resources where ptxas and nvdisasm are installed."""
+        """PTX with its stages; machine code and resources where ptxas is installed."""
         code = emit.generate(
             module,
             target=self.name,
@@ -100,6 +100,11 @@ class GpuTarget:
         if context.options.debug:
             artifact = replace(artifact, metadata={**artifact.metadata, DEBUG: True})
         return artifact, code.stages
+
+    def later_stages(self, artifact: Artifact, trace: Trace) -> Sequence[Stage]:
+        """The SASS, traced to the source by way of the PTX."""
+        spans = trace.stage("ptx").line_spans
+        return [emit.sass_stage(artifact.files["kernel.cubin"], spans) for _ in artifact.later]
 
     def load(self, artifact: Artifact) -> Executable:
         """Load it on this machine's GPU, or on the simulator where there is none."""
