@@ -26,8 +26,9 @@ class TargetFacts:
     and work on them with leaves of its choice (attention); without it such ops are split.
     ``shared_bytes`` is near memory that the threads of a block share, where code runs in blocks of
     threads (a GPU): attention is then one nest whose tiles lie there. ``tile_products`` are the
-    dtypes whose tiles such a block multiplies by instructions of their own (tensor cores), and
-    ``copies_alone`` says that tiles come to shared memory without registers on the way.
+    dtypes whose tiles such a block multiplies by instructions of their own (tensor cores),
+    ``warpgroup_products`` those of which four warps at once multiply 64 rows that lie in shared
+    memory, and ``copies_alone`` says that tiles come to shared memory without registers on the way.
     ``widens_operands`` says that a matrix product can read narrower numbers than it multiplies, and
     makes them wider on the way: as it copies a tile, or in registers.
     ``masks_edges`` says that vectors leave out the taps of a window that lie outside of its array,
@@ -48,6 +49,7 @@ class TargetFacts:
     keeps_tiles: bool = False
     shared_bytes: int = 0
     tile_products: tuple[str, ...] = ()
+    warpgroup_products: tuple[str, ...] = ()
     copies_alone: bool = False
     masks_edges: bool = False
     widens_operands: bool = False

@@ -203,6 +203,13 @@ class Builder:
         if element is not None:
             self._held[-1][element] = value
 
+    def forget(self, buffer: SSAValue) -> None:
+        """What a register buffer holds is not known any more: an op wrote it that is no store."""
+        self._written[-1].add(buffer)
+        held = self._held[-1]
+        for element in [each for each in held if each[0] is buffer]:
+            del held[element]
+
     def when(self, condition: SSAValue | None, body: Callable[[], None]) -> None:
         """Run ``body`` where the condition holds; always where it is ``None``."""
         if condition is None:

@@ -145,13 +145,14 @@ def _check_others(leaves: list[ComputeOp], product: ComputeOp) -> None:
             raise NoHopperProduct("it folds more than the product")
         registers = [v for v in (*leaf.inputs, *leaf.outputs) if scope_of(v) == "register"]
         if not seen:
-            if list(leaf.outputs) != [total] or leaf.inputs or not _is_zero(leaf):
+            if list(leaf.outputs) != [total] or leaf.inputs or not is_zero_fill(leaf):
                 raise NoHopperProduct("its sums do not start from 0")
         elif any(value is not total for value in registers) or total in leaf.outputs:
             raise NoHopperProduct("it keeps more than the sums in registers")
 
 
-def _is_zero(fill: ComputeOp) -> bool:
+def is_zero_fill(fill: ComputeOp) -> bool:
+    """Whether a leaf writes 0 to all of its output."""
     last = fill.body.block.last_op
     assert isinstance(last, YieldOp)
     owner = last.arguments[0].owner

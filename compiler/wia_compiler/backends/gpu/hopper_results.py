@@ -203,11 +203,12 @@ class _Rows:
 
 def _is_accumulator(layout: Fragment) -> bool:
     """Whether lanes lie as ``wgmma`` leaves them, in whole groups of four times 8 columns."""
-    first, half, groups = layout.slot_digits
+    first, half, groups, *rest = layout.slot_digits
     columns = first.dimension
     lanes = layout.thread_digits[0]
     return (
         first == Digit(2, columns, 1)
+        and all(each.count == 1 for each in rest)
         and half.count == 2
         and groups.dimension == columns
         and groups.step == GROUP

@@ -42,6 +42,8 @@ from wia_compiler.backends.gpu.async_loop import async_loop, lower_async_loop
 from wia_compiler.backends.gpu.barriers import leaves_behind_barrier
 from wia_compiler.backends.gpu.builder import Builder, element_type, shape_of
 from wia_compiler.backends.gpu.distribute import distributed_buffers
+from wia_compiler.backends.gpu.hopper_attention import is_warpgroup_attention
+from wia_compiler.backends.gpu.hopper_attention_lower import lower_hopper_attention
 from wia_compiler.backends.gpu.hopper_lower import lower_hopper
 from wia_compiler.backends.gpu.hopper_schedule import WARP_SPECIALISED
 from wia_compiler.backends.gpu.index import Index, of_value
@@ -99,7 +101,9 @@ class LowerPass:
         assert isinstance(host, func.FuncOp)
         for op in module.body.block.ops:
             if isinstance(op, func.FuncOp) and "wia.nest" in op.attributes:
-                if WARP_SPECIALISED in op.attributes:
+                if is_warpgroup_attention(op):
+                    lower_hopper_attention(op, host)
+                elif WARP_SPECIALISED in op.attributes:
                     lower_hopper(op, host)
                 else:
                     lower_nest(op, max_blocks=self.max_blocks)

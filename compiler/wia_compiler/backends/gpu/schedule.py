@@ -11,6 +11,12 @@ from xdsl.dialects.func import FuncOp
 
 from wia_compiler.backends.gpu.architecture import Architecture
 from wia_compiler.backends.gpu.choice import Choice
+from wia_compiler.backends.gpu.hopper_attention import (
+    hopper_attention_as_written,
+    is_warpgroup_attention,
+    schedule_hopper_attention,
+    why_no_warpgroups,
+)
 from wia_compiler.backends.gpu.hopper_product import NoHopperProduct
 from wia_compiler.backends.gpu.hopper_schedule import schedule_hopper
 from wia_compiler.backends.gpu.implicit_product import as_product
@@ -105,10 +111,17 @@ class SchedulePass:
 
     def _attention(self, nest: FuncOp, own: Schedule | None, context: PassContext) -> Choice:
         """A nest that comes in tiles, which are the user's where there is a schedule."""
+        by_warpgroups = is_warpgroup_attention(nest)
         if own is None:
-            return schedule_attention(nest, self.architecture)
+            if by_warpgroups:
+                return schedule_hopper_attention(nest, self.architecture)
+            return _without_warpgroups(nest, schedule_attention(nest, self.architecture))
         refuse_directives(own, context, REFUSED)
         subject, lines = ScheduledNest(nest, context.facts), own.directives
+        if by_warpgroups:
+            return _illegal_at_its_line(
+                own, lambda: hopper_attention_as_written(nest, lines, self.architecture)
+            )
         return _illegal_at_its_line(
             own, lambda: attention_as_written(subject, lines, self.architecture)
         )
@@ -152,6 +165,12 @@ def _illegal_at_its_line(schedule: Schedule, apply: Callable[[], Made]) -> Made:
         return apply()
     except IllegalRewrite as refusal:
         raise at_its_line(refusal, schedule) from None
+
+
+def _without_warpgroups(nest: FuncOp, chosen: Choice) -> Choice:
+    """Where an attention could have gone by warpgroups, the reason says why it does not."""
+    why = why_no_warpgroups(nest)
+    return replace(chosen, reason=f"{chosen.reason}; not by wgmma: {why}") if why else chosen
 
 
 def choose(nest: FuncOp, architecture: Architecture) -> Choice:

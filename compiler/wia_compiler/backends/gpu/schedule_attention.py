@@ -7,6 +7,7 @@ and no two warps wait for one another to fold it; elsewhere 16 threads have a ro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import memref
@@ -124,6 +125,13 @@ def attention_as_written(
     nest: ScheduledNest, directives: tuple[Directive, ...], architecture: Architecture
 ) -> Choice:
     """The same with a user's tiles, which the nest was written in."""
+    check_directives(directives, MOST_STAGES)
+    chosen = schedule_attention(nest.function, architecture)
+    return replace(chosen, reason=f"as the schedule says; {chosen.reason}")
+
+
+def check_directives(directives: Sequence[Directive], most_stages: int) -> None:
+    """Raise ``IllegalRewrite`` for a line that says nothing about the tiles of an attention."""
     for line in directives:
         known = _AXES.get(line.name)
         if known is None:
@@ -140,14 +148,12 @@ def attention_as_written(
                     span=entry.span,
                 )
             number = number_of(line, entry, "size")
-            if line.name == "pipeline" and number > MOST_STAGES:
+            if line.name == "pipeline" and number > most_stages:
                 raise IllegalRewrite(
                     f"{number} stages: a block has one tile of keys in use or on its way",
-                    hint=f"pipeline key {MOST_STAGES}, or 1",
+                    hint=f"pipeline key {most_stages}, or fewer",
                     span=entry.span,
                 )
-    chosen = schedule_attention(nest.function, architecture)
-    return replace(chosen, reason=f"as the schedule says; {chosen.reason}")
 
 
 def _tiles(nest: FuncOp) -> _Tiles:

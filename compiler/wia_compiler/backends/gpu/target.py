@@ -66,6 +66,7 @@ class GpuTarget:
             widens_operands=True,
             shared_bytes=self.architecture.block_shared_kib * 1024,
             tile_products=exact_units(self.architecture),
+            warpgroup_products=("f16", "bf16") if self.architecture.is_specific else (),
             copies_alone=self.architecture.capability >= ASYNC_SINCE,
         )
 

@@ -14,8 +14,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import FunctionType, UnitAttr
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects.builtin import FunctionType, StringAttr, UnitAttr
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from wia_compiler.base.schedule import Schedule
 from wia_compiler.dialects.location import merge_locations
@@ -27,6 +27,12 @@ from wia_compiler.passes.nests.attention_block import QueryBlock
 from wia_compiler.passes.nests.attention_heads import Heads
 from wia_compiler.passes.nests.attention_shared import SharedBlock
 from wia_compiler.passes.nests.attention_tiles import BlockTiles, block_tiles
+from wia_compiler.passes.nests.attention_warpgroups import (
+    WARPGROUPS,
+    NoWarpgroups,
+    WarpgroupTiles,
+    warpgroup_tiles,
+)
 from wia_compiler.passes.nests.leaf_writer import LeafWriter
 from wia_compiler.passes.nests.plan import Group
 from wia_compiler.passes.nests.views import View
@@ -57,13 +63,13 @@ class AttentionNest:
             argument.name_hint = array.value.name_hint
         location = merge_locations([self.op])
         asked = asked_tiles(self.schedules, name, TILES)
+        warpgroups: Attribute | None = None
         if self.facts.keeps_tiles:
             tiles, stages = {**TILES, **asked}, {}
             self._write(block, tiles)
         else:
             stages = asked_tiles(self.schedules, name, ("key",), "pipeline")
-            shared = block_tiles(self.op, self.facts, asked)
-            shared = replace(shared, stages=stages.get("key", shared.stages))
+            shared, warpgroups = self._shared_tiles(block, asked, stages.get("key"))
             tiles = {"query": shared.queries, "key": shared.keys}
             stages = {"key": shared.stages}
             self._write_shared(block, shared)
@@ -74,11 +80,32 @@ class AttentionNest:
         made = func.FuncOp(name, type, Region(block))
         made.attributes[NEST] = UnitAttr()
         made.attributes[SCHEDULED] = UnitAttr()
+        if warpgroups is not None:
+            made.attributes[WARPGROUPS] = warpgroups
         note_tiles(made, tiles)
         if stages:
             note_tiles(made, stages, STAGES)
         made.location = location
         return made
+
+    def _shared_tiles(
+        self, block: Block, asked: Mapping[str, int], stages: int | None
+    ) -> tuple[BlockTiles, Attribute | None]:
+        """Tiles for warpgroups where the target has products of them, else for warps or threads.
+
+        The second is what the nest notes of it (``WARPGROUPS``).
+        """
+        note: Attribute | None = None
+        if self.facts.warpgroup_products:
+            arrays = dict(zip([*self.op.given, "result"], block.args, strict=True))
+            try:
+                tiles = warpgroup_tiles(self.op, arrays, self.facts, asked, stages)
+            except NoWarpgroups as why:
+                note = StringAttr(str(why))
+            else:
+                return tiles, UnitAttr()
+        tiles = block_tiles(self.op, self.facts, asked)
+        return replace(tiles, stages=stages or tiles.stages), note
 
     def _write(self, block: Block, tiles: Mapping[str, int]) -> None:
         """Loops over heads, then over blocks of queries: whole ones, and what is left."""
@@ -108,6 +135,9 @@ class AttentionNest:
             for axis, size in heads.loops():
                 loops.enter_context(writer.loop(axis, size))
             loops.enter_context(writer.loop("i.0", heads.queries, tiles.queries))
+            if isinstance(tiles, WarpgroupTiles):
+                # What is fetched ahead are whole stages: copies stand where tiles are used.
+                tiles = replace(tiles, stages=1)
             SharedBlock(heads, writer, tiles, "i0").write()
 
     def _heads(self, block: Block, key_rows: int) -> Heads:
