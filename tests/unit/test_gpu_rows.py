@@ -72,6 +72,56 @@ def test_views() -> None:
         np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-6)
 
 
+@pytest.mark.parametrize(
+    ("schedule", "threads"),
+    [
+        ("tile i 8", 8),
+        ("tile i 4, j 32", 128),
+        ("tile i 2, j 128; thread_tile j 4", 64),
+        ("tile i 1, j 64", 64),
+        ("tile j 256; vectorize j 2", 128),
+        ("tile j 4096; thread_tile j 8", 512),
+    ],
+)
+@pytest.mark.parametrize("expression", ["softmax(A, dim=1)", "argmax(A, dim=1)"])
+def test_a_row_is_shared_as_a_schedule_says(schedule: str, threads: int, expression: str) -> None:
+    a = numbers((13, 96))
+    k = kernel(expression)
+    build = k.build(a, target="gpu:sm_80", schedule=schedule, debug=True)
+    (decision,) = build.stage("schedule").decisions
+    assert decision.numbers["threads"] == threads
+    np.testing.assert_allclose(build(a), k.build(a, target="cpu")(a), rtol=2e-5, atol=2e-6)
+
+
+def test_columns_are_shared_as_a_schedule_says() -> None:
+    a = numbers((100, 70))
+    k = kernel("reduce_max(A, dim=0)")
+    build = k.build(a, target="gpu:sm_80", schedule="tile j 16, i 6", debug=True)
+    assert build.stage("schedule").decisions[0].numbers["threads"] == 96
+    np.testing.assert_array_equal(build(a), a.max(axis=0))
+
+
+@pytest.mark.parametrize(
+    ("expression", "shape", "line"),
+    [
+        ("softmax(A, dim=1)", (400, 256), "tile i 4, j 128;"),
+        ("layer_norm(A)", (400, 3000), "tile j 2048;"),
+        ("rms_norm(A)", (300, 77), "tile i 4, j 32;"),
+        ("reduce_sum(A, dim=1)", (4000, 5), "tile i 256;"),
+        ("reduce_sum(A, dim=0)", (500, 300), "tile j 32, i 16;"),
+        ("reduce_max(A, dim=0)", (5, 500), "tile j 256;"),
+    ],
+)
+def test_the_printed_schedule_gives_the_same_code(
+    expression: str, shape: tuple[int, ...], line: str
+) -> None:
+    k, a = kernel(expression), wia.spec(shape, "f32")
+    chosen = k.build(a, target="gpu:sm_80")
+    assert line in chosen.schedule
+    pasted = k.build(a, target="gpu:sm_80", schedule=chosen.schedule)
+    assert pasted.assembly("ptx") == chosen.assembly("ptx")
+
+
 @needs_ptxas
 @pytest.mark.parametrize("architecture", sorted(ARCHITECTURES))
 def test_ptxas_takes_them_without_spills(architecture: str) -> None:
@@ -81,3 +131,20 @@ def test_ptxas_takes_them_without_spills(architecture: str) -> None:
         )
         for entry in build.resources["entries"].values():
             assert entry["spill_store_bytes"] == entry["spill_load_bytes"] == 0
+
+
+@needs_ptxas
+@pytest.mark.parametrize(
+    ("expression", "length", "dtype"),
+    [
+        ("softmax(A, dim=1)", 50_000, "f32"),
+        ("softmax(A, dim=1)", 24_000, "f64"),
+        ("rms_norm(A)", 128_256, "bf16"),
+    ],
+)
+def test_rows_that_registers_cannot_hold_are_not_kept_there(
+    expression: str, length: int, dtype: str
+) -> None:
+    build = kernel(expression).build(wia.spec((64, length), dtype), target="gpu:sm_80")
+    for entry in build.resources["entries"].values():
+        assert entry["spill_store_bytes"] == entry["spill_load_bytes"] == 0

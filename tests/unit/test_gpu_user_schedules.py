@@ -9,6 +9,8 @@ from wia_compiler.passes.scheduling.register import directive_names
 
 MATMUL = "kernel k(input A: tensor, input B: tensor, output C: tensor) { C = relu(A @ B); }"
 TRIAD = "kernel k(input A: tensor, input B: tensor, output C: tensor) { C = A * B + 1.0; }"
+COLUMNS = "kernel k(input A: tensor, output C: tensor) { C = reduce_sum(A, dim=0); }"
+RUNNING = "kernel k(input A: tensor, output C: tensor) { C = cumsum(A, dim=1); }"
 SOFTMAX = "kernel k(input A: tensor, output C: tensor) { C = softmax(A, dim=1); }"
 
 
@@ -84,7 +86,18 @@ def test_a_matrix_of_one_row_is_left_to_the_target() -> None:
         (TRIAD, "tile i 8; pipeline i 2", "pipeline of axis 'i'"),
         (MATMUL, "tile q 4", "no axis 'q'"),
         (MATMUL, "tile i 512, j 512, k 40; thread_tile i 32, j 32", "it has 49152"),
-        (SOFTMAX, "tile i 4", "a gpu deals reductions out to threads by itself"),
+        (SOFTMAX, "tile j 96", "96 points of j at a time, 1 a thread, are 96 threads for a row"),
+        (SOFTMAX, "tile i 4, j 64", "a row of 64 threads has a block of its own, here are 4 rows"),
+        (SOFTMAX, "tile i 64, j 32", "a block would have 2048 threads"),
+        (SOFTMAX, "tile i 8, j 32; thread_tile i 2", "each of them takes one row at a time"),
+        (SOFTMAX, "tile j 96; thread_tile j 3", "40 points of j are no whole runs of 3"),
+        (SOFTMAX, "tile j 32; tile j 64", "tile of axis 'j' stands twice"),
+        (SOFTMAX, "tile j 32 @warp", "tile of a gpu is @grid or @block"),
+        (SOFTMAX, "tile j 33; thread_tile j 2", "each of its threads 2"),
+        (SOFTMAX, "tile j 32; pipeline j 2", "rows of a gpu are dealt out by tile and thread_tile"),
+        (COLUMNS, "tile j 32, i 8; thread_tile j 2", "columns of j lie side by side"),
+        (COLUMNS, "tile j 5, i 8", "5 columns and 8 rows at a time are 40 threads"),
+        (RUNNING, "tile j 32", "a gpu deals running folds out to threads by itself"),
     ],
 )
 def test_what_a_gpu_cannot_do_is_said(text: str, schedule: str, message: str) -> None:

@@ -16,6 +16,8 @@ from wia_compiler.backends.gpu.exchange import BlockFold, fold_warp
 from wia_compiler.backends.gpu.index import Index, delinearize, of_value
 from wia_compiler.backends.gpu.leaf import Leaf, combine, identity_of
 from wia_compiler.backends.gpu.leaf_columns import fold_columns
+from wia_compiler.backends.gpu.stage_rows import REGISTER_BYTES, REGISTERS_FOR_ROWS
+from wia_compiler.passes.llvm.types import size_bytes
 
 MAX_STRAIGHT_SLOTS = 16
 LOOP_UNROLL = 4
@@ -117,7 +119,7 @@ def _is_point(leaf: Leaf, point: Index, total: int) -> SSAValue | None:
 
 def _turns(leaf: Leaf, count: int, straight: bool, turn: Callable[[Index], None]) -> None:
     """All turns of a group; the last one may be partial, so it stands apart from a loop."""
-    if straight or count <= MAX_STRAIGHT_SLOTS:
+    if straight or _is_short(leaf, count):
         for slot in range(count):
             turn(Index((), slot))
         return
@@ -134,16 +136,26 @@ def _turns(leaf: Leaf, count: int, straight: bool, turn: Callable[[Index], None]
         turn(Index((), slot))
 
 
+def _is_short(leaf: Leaf, count: int) -> bool:
+    """Whether so many turns are written out.
+
+    Leaves in straight code that read the same row again would be read by LLVM once, into more
+    registers than there are where the row is too long to be kept (``stage_rows``).
+    """
+    sizes = [size_bytes(element_type(value)) for value in leaf.inputs]
+    registers = max((-(-size // REGISTER_BYTES) for size in sizes), default=1)
+    held = count * width_of(leaf.op) * registers
+    return count <= MAX_STRAIGHT_SLOTS and held <= REGISTERS_FOR_ROWS
+
+
 def _fold(leaf: Leaf, group: Group) -> None:
     """Each thread folds its points, then the group folds what its threads have."""
     builder = leaf.builder
     kept = [range(1 if folded else size) for folded, size in _axes(leaf)]
     block = BlockFold(builder, leaf.kernel.thread, group.size) if group.is_block else None
     outputs = range(len(leaf.outputs))
-    partials: list[tuple[tuple[Index, ...], list[SSAValue]]] = []
-    for positions in product(*kept):
-        point = tuple(Index((), position) for position in positions)
-        partials.append((point, _own_share(leaf, group, point)))
+    results = [tuple(Index((), each) for each in positions) for positions in product(*kept)]
+    partials = list(zip(results, _own_share(leaf, group, results), strict=True))
 
     def joined(number: int) -> Callable[[SSAValue, SSAValue], SSAValue]:
         return lambda left, right: combine(leaf, number, left, right)
@@ -192,8 +204,10 @@ def _fold_axes(
     ]
 
 
-def _own_share(leaf: Leaf, group: Group, kept: Sequence[Index]) -> list[SSAValue]:
-    """What this thread's points fold to, starting from the combiner's identity."""
+def _own_share(
+    leaf: Leaf, group: Group, results: Sequence[Sequence[Index]]
+) -> list[list[SSAValue]]:
+    """What this thread's points fold to for each result, from the combiner's identity on."""
     builder = leaf.builder
     folded = [size for is_folded, size in _axes(leaf) if is_folded]
     total = prod(folded)
@@ -202,31 +216,49 @@ def _own_share(leaf: Leaf, group: Group, kept: Sequence[Index]) -> list[SSAValue
         identity = identity_of(leaf.op, number)
         assert identity is not None, "a schedule shares only folds that have an identity"
         start.append(builder.number(identity, element_type(output)))
-
+    each, start = len(start), start * len(results)
     width = width_of(leaf.op)
 
     def turn(number: Index, values: Sequence[SSAValue]) -> Sequence[SSAValue]:
         run = _run(group, number, width)
-        points = [(slot, _fold_axes(leaf, kept, point, folded)) for slot, point in run]
-        asked = [_is_point(leaf, run[0][1], total), leaf.condition(points[0][1])]
+        points = [
+            [(slot, _fold_axes(leaf, kept, point, folded)) for kept in results]
+            for slot, point in run
+        ]
+        asked = [_is_point(leaf, run[0][1], total), leaf.condition(points[0][0][1])]
         condition = builder.all_of(asked)
 
         def fold() -> Sequence[SSAValue]:
             numbers = range(len(leaf.inputs))
-            read = [[_read(leaf, n, axes, slot) for n in numbers] for slot, axes in points]
-            folded_values = values
+            read = [
+                [[_read(leaf, n, axes, slot) for n in numbers] for slot, axes in point]
+                for point in points
+            ]
+            held = list(values)
             for elements in read:
-                folded_values = leaf.compute([*elements, *folded_values])
-            return folded_values
+                for result, arguments in enumerate(elements):
+                    own = slice(result * each, (result + 1) * each)
+                    held[own] = leaf.compute([*arguments, *held[own]])
+            return held
 
         if condition is None:
             return fold()
         return builder.either(condition, fold, lambda: values)
 
-    count = -(-total // (group.size * width))
+    values = _fold_turns(leaf, -(-total // (group.size * width)), start, turn)
+    return [values[first : first + each] for first in range(0, len(values), each)]
+
+
+def _fold_turns(
+    leaf: Leaf,
+    count: int,
+    start: Sequence[SSAValue],
+    turn: Callable[[Index, Sequence[SSAValue]], Sequence[SSAValue]],
+) -> list[SSAValue]:
+    """All turns of a fold, one after the other; the last may be partial, so it stands apart."""
     straight = any(value in leaf.kernel.distributed for value in leaf.op.inputs)
-    if straight or count <= MAX_STRAIGHT_SLOTS:
-        values: Sequence[SSAValue] = start
+    values: Sequence[SSAValue] = start
+    if straight or _is_short(leaf, count):
         for slot in range(count):
             values = turn(Index((), slot), values)
         return list(values)
@@ -238,7 +270,7 @@ def _own_share(leaf: Leaf, group: Group, kept: Sequence[Index]) -> list[SSAValue
             carried = turn(first + position, carried)
         return carried
 
-    values = builder.loop(whole, body, step=LOOP_UNROLL, carried=start)
+    values = leaf.builder.loop(whole, body, step=LOOP_UNROLL, carried=start)
     for slot in range(whole, count):
         values = turn(Index((), slot), values)
     return list(values)

@@ -21,6 +21,7 @@ from wia_compiler.backends.gpu.implicit_product import Collapsed, fold_step
 from wia_compiler.backends.gpu.pipelined_loop import STAGES
 from wia_compiler.backends.gpu.product_sides import Sides, sides_of
 from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
+from wia_compiler.backends.gpu.schedule_vector_product import schedule_vector_product
 from wia_compiler.backends.gpu.thread_tiles import arrange_warps, group_points, lanes_of
 from wia_compiler.backends.gpu.tile_choice import choose_tiles, product_of, registers_of
 from wia_compiler.backends.gpu.tile_copy import VECTOR_BYTES
@@ -64,6 +65,9 @@ def schedule_contraction(
     """
     windows = collapsed.windows if collapsed is not None else ()
     (leaf,) = [each for each in leaves_of(nest) if each.kind.data in ("contract", "window")]
+    vector = schedule_vector_product(nest, architecture) if collapsed is None else None
+    if vector is not None:
+        return vector
     sides = sides_of(nest, leaf)
     if sides is not None:
         chosen = _product(nest, leaf, sides, architecture, windows)

@@ -13,6 +13,7 @@ from wia_compiler.backends.gpu.architecture import LAUNCH_SECONDS, WARP_SIZE, Ar
 from wia_compiler.backends.gpu.builder import element_type
 from wia_compiler.backends.gpu.phases import check_grid_fold
 from wia_compiler.backends.gpu.tiling import kept_loops
+from wia_compiler.backends.gpu.vector_product import kept_sizes, vector_product_of
 from wia_compiler.dialects.tile import ComputeOp, ForOp
 from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.tile_rewrites import (
@@ -30,6 +31,8 @@ SCAN_SHARE = 1
 """A block scan waits for its warps after each chunk, and draws less."""
 BLOCKS_PER_SM = 2
 """Blocks of 1024 threads that an SM holds."""
+SECTOR_BYTES = 32
+"""Of a row of a matrix, what a block of columns reads at least."""
 LEAST_PART = 4096
 """Points below which a block's part would be mostly its own start and end."""
 
@@ -64,7 +67,8 @@ def grid_parts(nest: FuncOp, architecture: Architecture) -> Parts | None:
     one for their results in place of one for both.
     """
     folds = [leaf for leaf in leaves_of(nest) if leaf.folds]
-    if not folds or any(leaf.kind.data != "reduce" for leaf in folds):
+    vector = vector_product_of(nest)
+    if not folds or (vector is None and any(leaf.kind.data != "reduce" for leaf in folds)):
         return None
     if any(is_folded(loop) for loop in loops_of(nest)):
         return None
@@ -75,10 +79,17 @@ def grid_parts(nest: FuncOp, architecture: Architecture) -> Parts | None:
     loops = kept_loops(nest)
     rows = prod(loop.trip_count for loop in loops)
     columns = bool(loops) and rows_are_neighbours(folds, axis_of(loops[-1]))
+    point = _bytes_of(largest)
+    if vector is not None:
+        # An element of the matrix serves all results of its row or column.
+        columns, point = not vector.along, vector.matrix_bytes
+        rows //= 1 if vector.few is None else kept_sizes(nest)[vector.few]
     blocks = ceil(rows / WARP_SIZE) if columns else rows
+    if vector is not None and columns:
+        blocks = ceil(rows * point / SECTOR_BYTES)
     if blocks >= architecture.sm_count:
         return None
-    moved = rows * prod(largest.sizes) * _bytes_of(largest)
+    moved = rows * prod(largest.sizes) * point
     busy = min(blocks, architecture.sm_count)
     share = SM_SHARE * architecture.bandwidth / architecture.sm_count
     alone = moved / min(architecture.bandwidth, busy * share)

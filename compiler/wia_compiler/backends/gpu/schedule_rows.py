@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from xdsl.dialects.builtin import IntegerAttr, i64
@@ -17,7 +17,8 @@ from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
 from wia_compiler.backends.gpu.schedule_grid import rows_are_neighbours
 from wia_compiler.backends.gpu.schedule_scan import schedule_scan
 from wia_compiler.backends.gpu.stage_rows import stage_rows
-from wia_compiler.backends.gpu.tiling import Tile, kept_loops, tile_loops
+from wia_compiler.backends.gpu.tiling import Tile, as_directives, kept_loops, tile_loops
+from wia_compiler.base.schedule import Directive
 from wia_compiler.dialects.tile import ComputeOp, LeafLevel
 from wia_compiler.passes.tile_rewrites import (
     axis_of,
@@ -68,43 +69,88 @@ def schedule_rows(nest: FuncOp, architecture: Architecture) -> Choice:
     by_column = bool(axes) and rows_are_neighbours(folds, axes[-1])
     enough_columns = rows >= architecture.sm_count * COLUMNS_PER_SM
     if by_column and shareable and length > TINY_ROW and not enough_columns:
-        if _columns_alone(leaves, axes[-1]):
+        if columns_alone(leaves, axes[-1]):
             return _column_block(nest, axes, sizes, numbers, architecture)
         enough_columns = rows >= architecture.sm_count * WARP_SIZE
     if loops and (not shareable or length <= TINY_ROW or (by_column and enough_columns)):
-        tiles = spread_threads(axes, sizes, 1)
-        tile_loops(nest, tiles)
-        threads = prod(tile.block // tile.each for tile in tiles.values())
-        return Choice(threads, "reduction: a thread for each row", numbers)
+        return deal_threads(nest, spread_threads(axes, sizes, 1), numbers)
     if not shareable:
         return Choice(1, "a reduction that cannot be shared: one thread", numbers)
     if loops and length <= WARP_ROW and rows >= architecture.sm_count:
-        return _warp_rows(nest, axes, sizes, numbers)
-    return _block_rows(nest, length, numbers, architecture)
-
-
-def _warp_rows(nest: FuncOp, axes: list[str], sizes: list[int], numbers: dict[str, int]) -> Choice:
-    warps = min(WARPS_PER_BLOCK, power_of_two_at_least(sizes[-1]))
-    tile_loops(nest, {axes[-1]: Tile(warps, 1)}, inner="warp")
-    kept = stage_rows(nest, WARP_SIZE, "warp")
-    share_leaves(nest, "warp")
-    numbers = {**numbers, "neighbours": take_neighbours(nest, WARP_SIZE)}
-    reason = f"reduction: a warp for each row, {warps} a block"
-    return Choice(warps * WARP_SIZE, reason, {**numbers, **kept.numbers})
-
-
-def _block_rows(
-    nest: FuncOp, length: int, numbers: dict[str, int], architecture: Architecture
-) -> Choice:
-    tile_loops(nest, {})
+        warps = min(WARPS_PER_BLOCK, power_of_two_at_least(sizes[-1]))
+        return deal_warps(nest, {axes[-1]: Tile(warps, 1)}, None, numbers)
     wanted = power_of_two_at_least(-(-length // ELEMENTS_PER_THREAD))
     threads = min(MAX_THREADS_PER_BLOCK, max(2 * WARP_SIZE, wanted))
+    return deal_blocks(nest, threads, None, numbers, architecture)
+
+
+def row_axis(nest: FuncOp) -> str | None:
+    """The folded axis whose neighbours neighbouring threads take: the last long one.
+
+    ``None`` where the leaves of a nest end in different ones: then threads take single points.
+    """
+    walking = [leaf for leaf in leaves_of(nest) if prod(leaf.sizes) > 1]
+    last = {leaf.axis_names[max(_long_axes(leaf))] for leaf in walking}
+    return last.pop() if len(last) == 1 else None
+
+
+def deal_threads(nest: FuncOp, tiles: Mapping[str, Tile], numbers: Mapping[str, int]) -> Choice:
+    """A thread for each row, dealt out as an elementwise nest is."""
+    tile_loops(nest, tiles)
+    threads = prod(tile.block // tile.each for tile in tiles.values())
+    made = as_directives(tiles, {})
+    return Choice(threads, "reduction: a thread for each row", numbers, directives=made)
+
+
+def deal_warps(
+    nest: FuncOp, tiles: Mapping[str, Tile], width: int | None, numbers: Mapping[str, int]
+) -> Choice:
+    """A warp for each row; a block takes those of ``tiles``.
+
+    ``width`` is how many neighbours a thread takes; ``None``: as many as one access holds.
+    """
+    warps = prod(tile.block for tile in tiles.values())
+    axis = row_axis(nest)
+    tile_loops(nest, tiles, inner="warp")
+    kept = stage_rows(nest, WARP_SIZE, "warp")
+    share_leaves(nest, "warp")
+    width = take_neighbours(leaves_of(nest), WARP_SIZE, width)
+    reason = f"reduction: a warp for each row, {warps} a block"
+    shown = {**numbers, "neighbours": width, **kept.numbers}
+    return Choice(
+        warps * WARP_SIZE, reason, shown, directives=_lines(tiles, axis, WARP_SIZE, width)
+    )
+
+
+def deal_blocks(
+    nest: FuncOp,
+    threads: int,
+    width: int | None,
+    numbers: Mapping[str, int],
+    architecture: Architecture,
+) -> Choice:
+    """A block for each row; ``width`` as for warps."""
+    axis = row_axis(nest)
+    tile_loops(nest, {})
     kept = stage_rows(nest, threads, "block", architecture.block_shared_kib * 1024)
     share_leaves(nest, "block")
-    numbers = {**numbers, "neighbours": take_neighbours(nest, threads)}
-    reason = "reduction: a block for each row"
-    shown = {**numbers, **kept.numbers}
-    return Choice(threads, reason, shown, registers=REGISTERS)
+    width = take_neighbours(leaves_of(nest), threads, width)
+    return Choice(
+        threads,
+        "reduction: a block for each row",
+        {**numbers, "neighbours": width, **kept.numbers},
+        registers=REGISTERS,
+        directives=_lines({}, axis, threads, width),
+    )
+
+
+def _lines(
+    tiles: Mapping[str, Tile], axis: str | None, group: int, width: int
+) -> tuple[Directive, ...] | None:
+    """What was dealt out in the words of a schedule: ``tile i 4, j 128; thread_tile j 4``."""
+    if axis is None:
+        return None
+    return as_directives({**tiles, axis: Tile(group * width, width)}, {})
 
 
 def share_leaves(nest: FuncOp, level: LeafLevel) -> None:
@@ -126,13 +172,29 @@ def _column_block(
     wanted = power_of_two_at_least(architecture.sm_count * COLUMNS_PER_SM // blocks)
     busy = power_of_two_at_least(columns * -(-numbers["row"] // ELEMENTS_PER_THREAD))
     threads = min(MAX_THREADS_PER_BLOCK, max(BLOCK_THREADS, min(wanted, busy)))
-    tile_loops(nest, {axes[-1]: Tile(columns, columns)})
+    return deal_columns(nest, axes[-1], (columns, threads // columns), numbers, threads)
+
+
+def deal_columns(
+    nest: FuncOp, last: str, box: tuple[int, int], numbers: Mapping[str, int], threads: int
+) -> Choice:
+    """A block for some columns: ``box`` has how many, and how many rows it takes at a time."""
+    columns, rows = box
+    folds = [leaf for leaf in leaves_of(nest) if leaf.folds]
+    pairs = zip(folds[0].axis_names, folds[0].reductions, strict=True)
+    folded = [name for name, is_folded in pairs if is_folded]
+    tile_loops(nest, {last: Tile(columns, columns)})
     share_leaves(nest, "block")
-    reason = f"reduction: a block for {columns} columns, {threads // columns} rows at a time"
-    return Choice(threads, reason, {**numbers, "columns a block": columns})
+    lines = as_directives({last: Tile(columns, 1)}, {folded[-1]: rows})
+    return Choice(
+        threads,
+        f"reduction: a block for {columns} columns, {rows} rows at a time",
+        {**numbers, "columns a block": columns},
+        directives=lines if threads == columns * rows else None,
+    )
 
 
-def _columns_alone(leaves: Sequence[ComputeOp], last: str) -> bool:
+def columns_alone(leaves: Sequence[ComputeOp], last: str) -> bool:
     """Whether a block can take columns side by side: none of its threads needs another's result.
 
     Folds read memory alone, and everything else has one point for each column.
@@ -150,21 +212,23 @@ def _columns_alone(leaves: Sequence[ComputeOp], last: str) -> bool:
     return True
 
 
-def take_neighbours(nest: FuncOp, group: int) -> int:
+def take_neighbours(leaves: Sequence[ComputeOp], group: int, wanted: int | None = None) -> int:
     """Let each thread of a group take so many neighbours of a row that one access holds them.
 
     That needs rows that begin at 16 bytes and end with a whole access, and enough elements for all
-    threads; all leaves of the nest take the same, so that what they keep in registers fits.
+    threads; all of the leaves take the same, so that what they keep in registers fits. ``wanted``
+    is a schedule's number, which divides the row.
     """
-    walking = [leaf for leaf in leaves_of(nest) if prod(leaf.sizes) > 1]
+    walking = [leaf for leaf in leaves if prod(leaf.sizes) > 1]
     last = {leaf.axis_names[max(_long_axes(leaf))] for leaf in walking}
     if len(last) != 1:
         return 1
     (axis,) = last
-    width = vector_width(leaves_of(nest), axis)
-    for leaf in walking:
+    width = vector_width(leaves, axis) if wanted is None else wanted
+    for leaf in walking if wanted is None else ():
         ends = (leaf.sizes[leaf.axis_names.index(axis)], *leaf.limit_values)
-        while width > 1 and (any(e % width for e in ends) or prod(leaf.sizes) < group * width):
+        shared = prod(n for n, folded in _pairs(leaf) if folded or not leaf.folds)
+        while width > 1 and (any(e % width for e in ends) or shared < group * width):
             width //= 2
     for leaf in walking:
         leaf.attributes[WIDTH] = IntegerAttr(width, i64)
@@ -176,5 +240,8 @@ def _long_axes(leaf: ComputeOp) -> list[int]:
 
 
 def _row_length(leaf: ComputeOp) -> int:
-    pairs = zip(leaf.sizes, leaf.reductions, strict=True)
-    return prod(size for size, folded in pairs if folded)
+    return prod(size for size, folded in _pairs(leaf) if folded)
+
+
+def _pairs(leaf: ComputeOp) -> list[tuple[int, bool]]:
+    return list(zip(leaf.sizes, leaf.reductions, strict=True))

@@ -33,6 +33,7 @@ from wia_compiler.backends.gpu.schedule_tensor_cores_user import (
     asks_for_tensor_cores,
     tensor_cores_as_written,
 )
+from wia_compiler.backends.gpu.schedule_user_rows import rows_as_written
 from wia_compiler.backends.gpu.tiling import Tile, as_directives, kept_loops
 from wia_compiler.backends.gpu.turned_reads import tile_with_turned_reads
 from wia_compiler.base.schedule import Directive
@@ -57,6 +58,7 @@ _REASONS = {
     "unroll": "ptxas and the leaves of a gpu unroll by themselves",
     "unroll_and_jam": "a thread of a gpu takes several points by thread_tile",
 }
+WRITTEN = "as the schedule says"
 _FOLLOWED = ("tile", "thread_tile", "vectorize", "parallel", "pipeline", "use_tensor_cores")
 REFUSED = {
     name: _REASONS.get(name, "a gpu spells leaves in its own way")
@@ -76,12 +78,13 @@ def schedule_as_written(
         by_warpgroups = warpgroups_as_written(nest, directives, architecture)
         return by_warpgroups or tensor_cores_as_written(nest, directives, architecture)
     kinds = {leaf.kind.data for leaf in leaves_of(nest.function)}
-    if holds_point_code(nest.function) or "reduce" in kinds:
-        what = "loops over elements" if holds_point_code(nest.function) else "reductions"
+    if holds_point_code(nest.function):
         raise IllegalRewrite(
-            f"a gpu deals {what} out to threads by itself",
+            "a gpu deals loops over elements out to threads by itself",
             hint="leave the schedule to the target",
         )
+    if "reduce" in kinds:
+        return replace(rows_as_written(nest, directives, architecture), reason=WRITTEN)
     stages = _stages_of(nest, directives)
     tiles, folds = _tiles_of(nest, [line for line in directives if line.name != "pipeline"])
     if stages and not kinds & {"contract", "window"}:
@@ -105,7 +108,7 @@ def schedule_as_written(
             f"a thread holds {results} results, of {MAX_REGISTERS_PER_THREAD} registers in all: "
             "some will be spilled to memory"
         )
-    return replace(chosen, reason="as the schedule says")
+    return replace(chosen, reason=WRITTEN)
 
 
 def _stages_of(nest: ScheduledNest, directives: Sequence[Directive]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from wia_compiler.backends.gpu.product_sides import sides_of
 from wia_compiler.backends.gpu.schedule_grid import Parts
 from wia_compiler.backends.gpu.tile_choice import choose_tiles, product_of
 from wia_compiler.backends.gpu.tiling import kept_loops
+from wia_compiler.backends.gpu.vector_product import vector_product_of
 from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.tile_rewrites import IllegalRewrite, axis_of, leaves_of
 
@@ -35,6 +36,8 @@ def product_parts(nest: FuncOp, architecture: Architecture) -> Parts | None:
     if len(leaves) != 1 or (sides := sides_of(nest, leaves[0])) is None:
         return None
     (leaf,) = leaves
+    if vector_product_of(nest) is not None:
+        return None  # memory bounds it: ``grid_parts`` knows how many blocks that takes
     if any(size_bytes(element_type(value)) < NARROW_BYTES for value in leaf.inputs):
         return None
     sizes = {axis_of(loop): loop.extent.value.data for loop in kept_loops(nest)}

@@ -17,8 +17,10 @@ from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.tile_rewrites import leaves_of, replace_leaf, scope_of
 
 REGISTERS_FOR_ROWS = 44
-"""Elements of rows that one thread keeps. Only a block of 1024 threads has so many for each, and
-these have 64 registers: with 45 and more ptxas spills (softmax, layer_norm, sm_80 and sm_90)."""
+"""Registers in which one thread keeps rows: an element of up to 4 bytes each, two for f64 and i64.
+Only a block of 1024 threads has so many for each, and these have 64 registers: with 45 and more
+ptxas spills (softmax, layer_norm, sm_80 and sm_90)."""
+REGISTER_BYTES = 4
 SHARED_RESERVE = 2048
 """Bytes of shared memory left for the partial results of folds."""
 
@@ -57,8 +59,8 @@ def stage_rows(nest: FuncOp, group: int, level: LeafLevel, shared_bytes: int = 0
         reduce s[i] += exp(x[i, j] - m[i])      →     reduce m[i] = max(m[i], r[j])
         map y[i, j] = exp(x[i, j] - m[i]) / s[i]      reduce s[i] += exp(r[j] - m[i])  …
 
-    In registers where every thread of the ``group`` that shares the leaves gets at most 44 elements
-    of all rows together; else a block keeps it in shared memory, if that has ``shared_bytes`` for
+    In registers where every thread of the ``group`` that shares the leaves needs at most 44 for
+    all rows together; else a block keeps it in shared memory, if that has ``shared_bytes`` for
     it. The leaves must walk it in the same order.
     """
     readers: dict[_Row, list[tuple[ComputeOp, int]]] = {}
@@ -72,7 +74,8 @@ def stage_rows(nest: FuncOp, group: int, level: LeafLevel, shared_bytes: int = 0
     current: dict[ComputeOp, ComputeOp] = {}
     for row, users in readers.items():
         points = prod(size for _, size in row.axes)
-        slots, size = -(-points // group), points * size_bytes(element_type(row.source))
+        element = size_bytes(element_type(row.source))
+        slots, size = -(-points // group) * -(-element // REGISTER_BYTES), points * element
         if len({leaf for leaf, _ in users}) < 2 or (slots > left and size > shared_left):
             continue
         in_registers = slots <= left
