@@ -84,7 +84,7 @@ def cupy(monkeypatch):
     """The stand-in; ``kernels`` maps entries to Python functions of their launch."""
     made = ModuleType("cupy")
     made.__spec__ = SimpleNamespace(name="cupy")
-    made.kernels = {}
+    made.kernels, made.functions = {}, {}
     made.launched = []
     made.capability = "90"
     made.now_ms = 0.0
@@ -105,6 +105,7 @@ def cupy(monkeypatch):
                 plain = [each if isinstance(each, np.ndarray) else int(each) for each in arguments]
                 made.kernels[name](*plain)
 
+            made.functions[name] = launch
             return launch
 
     made.RawModule = RawModule
@@ -170,6 +171,20 @@ def test_a_check_that_failed_on_the_device_is_an_error_here(cupy):
     np.testing.assert_array_equal(y, 5)
     fails = False
     assert run([x], [y]) == {}
+
+
+def test_an_entry_is_looked_up_once(cupy, monkeypatch):
+    asked, get = [], cupy.RawModule.get_function
+    monkeypatch.setattr(
+        cupy.RawModule, "get_function", lambda self, name: (asked.append(name), get(self, name))[1]
+    )
+    cupy.kernels["work"] = lambda x, y: None
+    run = load_on_gpu(artifact(Launch("work", 1, 32, (0, 1), 64 << 10)))
+    x, y = np.zeros(4, np.float32), np.zeros(4, np.float32)
+    for _ in range(3):
+        run([x], [y])
+    assert asked == ["work"] and len(cupy.launched) == 3
+    assert cupy.functions["work"].max_dynamic_shared_size_bytes == 64 << 10
 
 
 def test_launches_share_a_workspace(cupy):
@@ -340,10 +355,11 @@ def test_times_are_those_of_the_launches_on_arrays_that_stay(cupy, monkeypatch):
 
 
 def test_sampling_stops_after_its_time(cupy):
-    ticks = iter(range(1000))
+    ticks, runs = iter(range(1000)), list[int]()
     found = sample_launches(
-        cupy, lambda: None, budget_s=20, flush=False, clock=lambda: float(next(ticks))
+        cupy, lambda: runs.append(1), budget_s=20, flush=False, clock=lambda: float(next(ticks))
     )
+    assert len(runs) == 3 + 2 * len(found.nanoseconds), "one that is not timed before each"
     # Five whatever they take; the clock, which each look moves on, stops the others.
     assert len(found.nanoseconds) == 5 + 19 and "L2 warm" in found.remarks
 

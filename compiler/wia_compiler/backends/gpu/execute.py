@@ -121,6 +121,7 @@ class GpuExecutable:
         path = Path(folder) / name
         path.write_bytes(artifact.files[name])
         self._module = cupy.RawModule(path=str(path))
+        self._function = functools.cache(self._load_function)
         self._tensor_map = functools.lru_cache(KEPT_TENSOR_MAPS)(encode_tensor_map)
 
     def __call__(
@@ -174,9 +175,7 @@ class GpuExecutable:
         """The launches of one run; a branch waits for its condition."""
         pointers, held = placed.pointers, placed.held
         for launch in self._plan.in_order(lambda number: self._is_true(held[number])):
-            function = self._module.get_function(launch.entry)
-            if launch.dynamic_shared_bytes > STATIC_SHARED_BYTES:
-                function.max_dynamic_shared_size_bytes = launch.dynamic_shared_bytes
+            function = self._function(launch.entry, launch.dynamic_shared_bytes)
             arguments = (
                 *(np.uint64(pointers[number]) for number in launch.buffers),
                 *(self._tensor_map(each, pointers[each.buffer]) for each in launch.tensor_maps),
@@ -187,6 +186,13 @@ class GpuExecutable:
                 arguments,
                 shared_mem=launch.dynamic_shared_bytes,
             )
+
+    def _load_function(self, entry: str, dynamic_shared_bytes: int) -> Any:
+        """An entry that may be launched with so much shared memory; once, not for each launch."""
+        function = self._module.get_function(entry)
+        if dynamic_shared_bytes > STATIC_SHARED_BYTES:
+            function.max_dynamic_shared_size_bytes = dynamic_shared_bytes
+        return function
 
     def _is_true(self, array: Array) -> bool:
         """The one bool of an array, on the host or on the device, after the launches before it."""

@@ -35,7 +35,8 @@ def sample_launches(
     """Time ``launch`` on cupy's current stream until ``budget_s`` seconds are spent.
 
     Runs to warm up come first. Before each sample L2 is overwritten where ``flush`` is set: a
-    kernel that reads arrays once would find those of the run before. Events of the stream stand
+    kernel that reads arrays once would find those of the run before. Where it is not, a run that
+    is not timed comes before each. Events of the stream stand
     before and after the launches, so that the host's time for them counts only as far as the GPU
     waits for it.
     """
@@ -48,8 +49,11 @@ def sample_launches(
     samples: list[float] = []
     deadline = clock() + budget_s
     while len(samples) < LEAST or (clock() < deadline and len(samples) < MOST):
+        # What the GPU does before the sample gives the host time to start it.
         if scratch is not None:
             scratch.fill(0)
+        else:
+            launch()
         start, end = cupy.cuda.Event(), cupy.cuda.Event()
         start.record()
         launch()
