@@ -1,4 +1,4 @@
-"""The PTX of two kernels, whole: read the difference before accepting it."""
+"""The PTX of a few kernels, whole: read the difference before accepting it."""
 
 import numpy as np
 import pytest
@@ -16,3 +16,13 @@ def test_ptx(name, golden):
     arrays = [np.zeros(shape, np.float32) for shape in CASES[name]]
     compiled = build(wia_kernels.get(name).text, arrays, "sm_90")
     golden(f"ptx/{name}.sm_90.ptx", compiled.artifact.assembly["ptx"])
+
+
+def test_ptx_of_a_merged_launch(golden):
+    """Rows of 64 threads beside 256 points: the dispatch, the threads left out, two barriers."""
+    text = """kernel two(input a: tensor, input b: tensor, output s: tensor, output r: tensor) {
+    s = softmax(a);
+    r = relu(b);
+}"""
+    arrays = [np.zeros((3, 127), np.float32), np.zeros((300,), np.float32)]
+    golden("ptx/merged_launch.sm_90.ptx", build(text, arrays, "sm_90").artifact.assembly["ptx"])

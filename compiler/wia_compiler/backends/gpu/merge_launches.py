@@ -44,7 +44,7 @@ from wia_compiler.passes.fusing.costs import THRESHOLD
 from wia_compiler.passes.llvm.types import size_bytes
 
 MOST_PARTS = 32
-MOST_OPS = 12_000
+MOST_OPS = 6_000
 """Of a merged kernel: time to compile grows faster than its size."""
 PARAMETER_BYTES = 4096
 """Of a launch, on every architecture and driver."""

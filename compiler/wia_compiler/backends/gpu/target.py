@@ -19,6 +19,7 @@ from wia_compiler.backends.gpu.execute import gpu_is_here, load_on_gpu
 from wia_compiler.backends.gpu.lower import LowerPass
 from wia_compiler.backends.gpu.matrix_tiles import ASYNC_SINCE
 from wia_compiler.backends.gpu.matrix_units import exact_units
+from wia_compiler.backends.gpu.merge_launches import MergeLaunchesPass
 from wia_compiler.backends.gpu.schedule import SchedulePass
 from wia_compiler.backends.gpu.simulate import DEBUG, Simulate, SimulatedGpu
 from wia_compiler.backends.gpu.tools import tool_stamp
@@ -82,8 +83,9 @@ class GpuTarget:
         )
 
     def passes(self) -> Sequence[Pass]:
-        """Schedule, then kernels."""
-        return (SchedulePass(self.architecture), LowerPass())
+        """Schedule, then kernels, then launches."""
+        one = self.architecture
+        return (SchedulePass(one), LowerPass(), MergeLaunchesPass(one))
 
     def generate(
         self, module: ModuleOp, context: PassContext, arguments: Sequence[ArraySpec]
