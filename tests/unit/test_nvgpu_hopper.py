@@ -122,6 +122,32 @@ def test_instructions():
         at = found.end()
 
 
+def test_a_left_operand_in_registers():
+    """Four words a step beside the descriptor; they are held until the product is waited for."""
+    slots = "memref<64xf32, #gpu.address_space<private>>"
+    fragment = "vector<4x2xf16>"
+    text = kernel(
+        f"""
+  %f = arith.constant dense<1.0> : {fragment}
+  %db = "warpgroup.generate.descriptor"(%b) : ({PANELS}) -> {descriptor(PANELS)}
+  %slots = memref.alloca() : {slots}
+  %z = "warpgroup.mma.load"(%slots) : ({slots}) -> {SUMS}
+  %d = "warpgroup.mma.registers"(%f, %f, %f, %f, %db, %z) <{{transposeB}}> :
+    ({", ".join([fragment] * 4)}, {descriptor(PANELS)}, {SUMS}) -> {SUMS}
+  "warpgroup.mma.store"(%d, %slots, %f) <{{waitGroup = 1 : i64}}> : ({SUMS}, {slots}, {fragment})
+    -> ()
+"""
+    )
+    llvm = emit_llvm(parse_ir(text), nvptx_options()).text
+    (product,) = [line for line in llvm.split("\n") if "wgmma.mma_async" in line]
+    assert product.count("k16.f32.f16.f16") == 4 and product.count(", 1, 1, 1, 1;") == 4
+    # Behind 64 sums and what they come from: words of the first step, its descriptor, and so on.
+    assert "{$128, $129, $130, $131}, $132, 1, 1, 1, 1;" in product
+    assert "{$133, $134, $135, $136}, $137, 1, 1, 1, 1;" in product
+    (wait,) = [line for line in llvm.split("\n") if "wgmma.wait_group" in line]
+    assert "wait_group.sync.aligned 1;" in wait and wait.count(",r,r,r,r") == 1
+
+
 def test_descriptors_say_where_rows_and_panels_begin():
     """Groups of 8 rows are 1024 bytes apart, panels of 64 rows 8192; swizzle 1 is 128 bytes."""
     llvm = emit_llvm(parse_ir(WHOLE), nvptx_options()).text
@@ -191,6 +217,19 @@ BYTES = "memref<1x64x128xi8, #gpu.address_space<workgroup>>"
     !warpgroup.accumulator<fragmented = vector<64x128xi32>>) ->
     !warpgroup.accumulator<fragmented = vector<64x128xi32>>""",
             "128 × 64 times 64 × 128 is no",
+        ),
+        (
+            f"""%f = arith.constant dense<1.0> : vector<4x2xf16>
+  %db = "warpgroup.generate.descriptor"(%b) : ({PANELS}) -> {descriptor(PANELS)}
+  %z = "warpgroup.mma.init.accumulator"() : () -> {SUMS}
+  %d = "warpgroup.mma.registers"(%f, %db, %z) <{{transposeB}}> :
+    (vector<4x2xf16>, {descriptor(PANELS)}, {SUMS}) -> {SUMS}""",
+            "64 × 16 times 64 × 128 is no",
+        ),
+        (
+            f"""%slots = memref.alloca() : memref<32xf32, #gpu.address_space<private>>
+  %d = "warpgroup.mma.load"(%slots) : (memref<32xf32, #gpu.address_space<private>>) -> {SUMS}""",
+            "a thread holds 64 elements",
         ),
     ],
 )

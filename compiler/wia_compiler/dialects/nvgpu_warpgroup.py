@@ -187,6 +187,8 @@ class WarpgroupMmaRegistersOp(IRDLOperation):
         )
 
     def verify_(self) -> None:
+        if not self.fragments:
+            raise VerifyException("a left operand in registers has at least one step")
         held = cast("VectorType[Attribute]", self.fragments[0].type)
         element = held.element_type
         wanted = fragment_type(element, LEFT_REGISTERS)
