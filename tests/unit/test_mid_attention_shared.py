@@ -121,15 +121,12 @@ def test_each_block_of_queries_reads_keys_and_values_once(causal):
     nests = nests_of(attention(specs, causal=causal))
     queries, keys, values = count_reads(nests, arrays, [np.zeros((2, 150, 6), np.float16)])
     assert np.all(queries == 1)
-    # Blocks of 64 queries (of 128 there would be two, one nearly empty) and 64 keys, which are
-    # fetched one block ahead.
-    seen = [(0, 64), (64, 128), (128, 192)]
-    for found, ahead in ((keys, 64), (values, 0)):
-        wanted = np.full(200, len(seen))
-        if causal:
-            wanted = np.array(
-                [sum(j // 64 * 64 - ahead < end for _, end in seen) for j in range(200)]
-            )
+    # Blocks of 64 queries (of 128 there would be two, one nearly empty) and 64 keys.
+    ends = (64, 128, 192)
+    wanted = np.full(200, len(ends))
+    if causal:
+        wanted = np.array([sum(j // 64 * 64 < end for end in ends) for j in range(200)])
+    for found in (keys, values):
         np.testing.assert_array_equal(found, np.broadcast_to(wanted[:, None], found.shape))
 
 

@@ -17,6 +17,7 @@ from wia_compiler.dialects.tile_points import holds_point_code
 from wia_compiler.dialects.walk import walk
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.nests.writer import NEST
+from wia_compiler.passes.nests.written_tiles import PARTS, written_tiles
 from wia_compiler.passes.scheduling.apply import apply_schedule
 from wia_compiler.passes.scheduling.fit import warn_of_limits
 from wia_compiler.passes.scheduling.nest import CPU_MEMORY, MemoryNames, ScheduledNest
@@ -119,8 +120,8 @@ def user_schedules(nests: Sequence[FuncOp], context: PassContext) -> dict[str, S
     """The user's blocks by the names of the nests that they are for.
 
     ``CompileError`` where a block names a nest that there is not, or the kernel alone where it has
-    several. Nests that only fill or copy an array (the zeros that an output begins as) do not count
-    beside one that computes.
+    several. Nests that only fill or copy an array (the zeros that an output begins as), or join the
+    parts that another one leaves, do not count beside one that computes.
     """
     names = [nest.sym_name.data for nest in nests]
     alone = [nest.sym_name.data for nest in nests if _computes(nest)]
@@ -143,7 +144,9 @@ def user_schedules(nests: Sequence[FuncOp], context: PassContext) -> dict[str, S
 
 
 def _computes(nest: FuncOp) -> bool:
-    """Whether a nest does more than fill an array with a number, or copy one."""
+    """Whether a nest does more than fill an array with a number, copy one, or join parts."""
+    if "parts" in written_tiles(nest, PARTS):
+        return False
     return holds_point_code(nest) or any(
         leaf.folds or any(op.operands and not isinstance(op, YieldOp) for op in walk(leaf.body))
         for leaf in leaves_of(nest)

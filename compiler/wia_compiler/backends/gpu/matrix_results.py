@@ -62,6 +62,9 @@ def accumulators_of(op: ComputeOp, kernel: Kernel) -> int | None:
 
 
 def _is_mma(layout: Fragment) -> bool:
+    """Whether it is of a tile: what lies beside one, a value of each row, has one dimension."""
+    if sum(size > 1 for size in layout.shape) < 2:
+        return False
     return tuple(digit.count for digit in layout.thread_digits[:2]) == (_LANES_OF_ROW, 8)
 
 

@@ -36,10 +36,11 @@ from wia_compiler.backends.gpu.swizzle import SWIZZLE, swizzle_attribute
 from wia_compiler.base.schedule import Directive, directive
 from wia_compiler.dialects.tile import ComputeOp
 from wia_compiler.passes.llvm.types import num_elements, size_bytes
-from wia_compiler.passes.nests.written_tiles import STAGES, written_tiles
+from wia_compiler.passes.nests.written_tiles import PARTS, STAGES, written_tiles
 from wia_compiler.passes.scheduling.nest import ScheduledNest, number_of
 from wia_compiler.passes.tile_rewrites import (
     IllegalRewrite,
+    axis_of,
     leaves_of,
     loops_of,
     scope_of,
@@ -59,7 +60,7 @@ read from shared memory half as often."""
 
 MOST_STAGES = 2
 """Keys arrive while weights are worked on, values while scores are."""
-_AXES = {"tile": ("query", "key"), "pipeline": ("key",)}
+_AXES = {"tile": ("query", "key"), "pipeline": ("key",), "parallel": ("key",)}
 _HINT = f"choose tile query 64, key 64; pipeline key {MOST_STAGES}"
 
 
@@ -74,12 +75,18 @@ class _Tiles:
 
 
 def is_attention(nest: FuncOp) -> bool:
-    """Whether a nest is an attention in tiles that a block shares."""
-    return {"query", "key"} <= set(written_tiles(nest))
+    """Whether a nest is an attention in tiles that a block shares, or joins parts of one."""
+    return {"query", "key"} <= set(written_tiles(nest)) or _joins(nest)
+
+
+def _joins(nest: FuncOp) -> bool:
+    return "parts" in written_tiles(nest, PARTS)
 
 
 def schedule_attention(nest: FuncOp, architecture: Architecture) -> Choice:
     """Deal the tiles of an attention out to a block; ``IllegalRewrite`` where none takes them."""
+    if _joins(nest):
+        return _schedule_join(nest)
     tiles = _tiles(nest)
     _check(tiles, nest, architecture)
     warps = _warps(tiles)
@@ -110,6 +117,15 @@ def schedule_attention(nest: FuncOp, architecture: Architecture) -> Choice:
         "keys": tiles.keys,
         "shared bytes": _shared_bytes(nest),
     }
+    part = written_tiles(nest, PARTS).get("key")
+    if part is not None:
+        if part % tiles.keys:
+            raise IllegalRewrite(
+                f"parts of {part} keys: a block walks {tiles.keys} at a time",
+                hint=f"choose a multiple of {tiles.keys}",
+            )
+        lines = (*lines, directive("parallel", {"key": part}))
+        numbers["keys of a part"] = part
     if tiles.has_products:
         rows = tiles.queries // warps
         reason = (
@@ -118,7 +134,21 @@ def schedule_attention(nest: FuncOp, architecture: Architecture) -> Choice:
         )
     else:
         reason = "attention: tiles in shared memory, 16 threads a row"
+    if part is not None:
+        reason = f"{reason}; parts of {part} keys for all SMs, joined by a launch of their own"
     return Choice(threads, reason, numbers, directives=lines)
+
+
+def _schedule_join(nest: FuncOp) -> Choice:
+    """A block for each row of the result, a thread for each of its elements."""
+    threads = 1
+    for loop in loops_of(nest):
+        is_column = axis_of(loop) == "v"
+        set_level(loop, "thread" if is_column else "grid")
+        if is_column:
+            threads = loop.extent.value.data
+    numbers = {"parts": written_tiles(nest, PARTS)["parts"]}
+    return Choice(threads, "attention: parts joined, a thread an element", numbers)
 
 
 def attention_as_written(

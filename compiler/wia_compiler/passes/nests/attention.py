@@ -25,8 +25,9 @@ from wia_compiler.passes.decomposing.kept import is_kept_whole
 from wia_compiler.passes.facts import TargetFacts
 from wia_compiler.passes.nests.attention_block import QueryBlock
 from wia_compiler.passes.nests.attention_heads import Heads
+from wia_compiler.passes.nests.attention_parts import Allocate, JoinNest, PartNest, plan_parts
 from wia_compiler.passes.nests.attention_shared import SharedBlock
-from wia_compiler.passes.nests.attention_tiles import BlockTiles, block_tiles
+from wia_compiler.passes.nests.attention_tiles import BlockTiles, block_tiles, few_query_tiles
 from wia_compiler.passes.nests.attention_warpgroups import (
     WARPGROUPS,
     NoWarpgroups,
@@ -135,10 +136,14 @@ class AttentionNest:
             for axis, size in heads.loops():
                 loops.enter_context(writer.loop(axis, size))
             loops.enter_context(writer.loop("i.0", heads.queries, tiles.queries))
+            first = "i0"
             if isinstance(tiles, WarpgroupTiles):
                 # What is fetched ahead are whole stages: copies stand where tiles are used.
                 tiles = replace(tiles, stages=1)
-            SharedBlock(heads, writer, tiles, "i0").write()
+            elif heads.causal and heads.queries > tiles.queries:
+                # Late queries see most keys: their blocks come first, short ones fill the end.
+                first = f"{_round_up(heads.queries, tiles.queries) - tiles.queries} - i0"
+            SharedBlock(heads, writer, tiles, first).write()
 
     def _heads(self, block: Block, key_rows: int) -> Heads:
         names = [*self.op.given, "result"]
@@ -158,18 +163,26 @@ def _round_up(count: int, step: int) -> int:
 
 
 def plan_attention(
-    group: Group, facts: TargetFacts, schedules: Sequence[Schedule] = ()
-) -> AttentionNest | None:
-    """The nest of a group that is one ``attention`` of arrays; ``None`` for another group.
+    group: Group,
+    facts: TargetFacts,
+    schedules: Sequence[Schedule] = (),
+    allocate: Allocate | None = None,
+) -> Sequence[AttentionNest | PartNest | JoinNest]:
+    """The nests of a group that is one ``attention`` of arrays; none for another group.
 
-    ``schedules`` are the user's: one of them may say how large its tiles are.
+    ``schedules`` are the user's: one of them may say how large its tiles are. ``allocate`` makes
+    what lies between nests; without it there is one.
     """
     ops = [op for op in group.ops if isinstance(op, TensorOp)]
     if len(ops) != 1 or not is_kept_whole(ops[0], facts):
-        return None
-    (result,) = group.results
-    arrays = [group.arrays.get(value) for value in ops[0].arguments]
+        return ()
+    (op,), (result,) = ops, group.results
+    arrays = [group.arrays.get(value) for value in op.arguments]
     known = [array for array in arrays if array is not None]
     if len(known) < len(arrays):
-        return None
-    return AttentionNest(ops[0], [*known, result.target], facts, schedules)
+        return ()
+    if allocate is not None and not facts.keeps_tiles:
+        joined, tiles = few_query_tiles(op, facts, schedules, group.name)
+        if tiles is not None:
+            return plan_parts(op, known, result.target, facts, tiles, joined, allocate)
+    return [AttentionNest(op, [*known, result.target], facts, schedules)]

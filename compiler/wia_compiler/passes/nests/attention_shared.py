@@ -14,41 +14,41 @@
     map result[i, v] = sums[i, v] / total[i]
 
 Tiles are whole: what lies past the ends of an array reads as 0, scores of keys past the end are
--inf. Where the target multiplies tiles of the dtype (tensor cores), tiles keep it and weights are
-rounded to it; elsewhere tiles are widened, and weights go through shared memory, since a sum over
-keys needs those of other threads.
+-inf. A part of the keys (``tiles.part``) leaves sums, largest scores and sums of weights instead of
+a result (``attention_parts``). Where the target multiplies tiles of the dtype (tensor cores), tiles
+keep it and weights are rounded to it; elsewhere tiles are widened, and weights go through shared
+memory, since a sum over keys needs those of other threads.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-from xdsl.dialects import arith, scf
-from xdsl.dialects import math as math_dialect
-from xdsl.dialects.arith import FastMathFlagsAttr
-from xdsl.dialects.builtin import IndexType, IntegerAttr
-from xdsl.dialects.utils.fast_math import FastMathFlag
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import SSAValue
 
-from wia_compiler.base.dtypes import BOOL, I64
 from wia_compiler.passes.nests.attention_heads import Heads
+from wia_compiler.passes.nests.attention_scores import Scores, maximum, product, same, total
 from wia_compiler.passes.nests.attention_tiles import BlockTiles
 from wia_compiler.passes.nests.body import Body
-from wia_compiler.passes.nests.casts import cast_scalar
-from wia_compiler.passes.nests.leaf_writer import LeafWriter, Place, Tile
+from wia_compiler.passes.nests.leaf_writer import LeafWriter, Tile
 
 SHARED = "shared"
-_APPROXIMATE = FastMathFlagsAttr([FastMathFlag.APPROX_FUNC])
-"""Weights that are rounded to 11 or 8 bits may come from an instruction within 2 ulp of f32."""
+Condition = tuple[str, str, str]
 
 
 class SharedBlock:
-    """A block of ``tiles.queries`` queries from ``first``, the name of a loop's variable."""
+    """A block of ``tiles.queries`` rows of a head from ``first`` on, in loops' variables.
 
-    def __init__(self, heads: Heads, writer: LeafWriter, tiles: BlockTiles, first: str):
+    Its keys begin with ``first_key``; the loop over keys adds to that.
+    """
+
+    def __init__(
+        self, heads: Heads, writer: LeafWriter, tiles: BlockTiles, first: str, first_key: str = "0"
+    ):
         self.heads, self.writer, self.tiles, self.first = heads, writer, tiles, first
+        self.first_key = first_key
+        self.compute = Scores(heads, tiles)
         wide, tile, rows = heads.wide, tiles.dtype, tiles.queries
         names = ("largest", "larger", "shrink", "total")
         across = tiles.width + tiles.padding
@@ -66,36 +66,75 @@ class SharedBlock:
         scope = "register" if tiles.has_products else SHARED
         weights = writer.buffer("weights", [rows, tiles.keys + tiles.weights_padding], tile, scope)
         self.weights = Tile(weights, ("i", "j"))
-        # Scores are compared as they are, and their differences scaled, where that is the same.
-        self.scales_first = heads.scale <= 0 or heads.mask_dtype not in (None, BOOL)
-        self.factor = heads.scale * math.log2(math.e)
 
     def write(self) -> None:
-        """Fetch the queries, walk the keys, write the result's rows."""
+        """Walk the keys, and write the result's rows."""
+        self._walk()
+        heads, writer, tiles = self.heads, self.writer, self.tiles
+        axes = {"i": tiles.queries, "v": tiles.values}
+        bounds = [(f"{self.first} + i", heads.rows_of_head), ("v", heads.values)]
+        place = heads.tile_place("result", f"{self.first} + i", "v")
+        target = Tile(heads.memory["result"], place)
+        writer.leaf("map", axes, [self.sums, self.total], self.sums, self.compute.quotient)
+        writer.leaf("map", axes, [self.sums], target, self.compute.rounded, bounds=bounds)
+
+    def write_part(self, sums: Tile, largest: Tile, totals: Tile) -> None:
+        """Walk the part's keys, and write what is known of each row ``i`` then.
+
+        That is its sums, the largest score they are relative to, and its sum of weights.
+        """
+        self._walk()
+        heads, writer, tiles = self.heads, self.writer, self.tiles
+        rows = {"i": tiles.queries}
+        bounds = [(f"{self.first} + i", heads.rows_of_head)]
+        wide = [*bounds, ("v", heads.values)]
+        writer.leaf("map", {**rows, "v": tiles.values}, [self.sums], sums, same, bounds=wide)
+        writer.leaf("map", rows, [self.largest], largest, same, bounds=bounds)
+        writer.leaf("map", rows, [self.total], totals, same, bounds=bounds)
+
+    def _walk(self) -> None:
+        """Fetch the queries and go past all keys of the block."""
         heads, writer, tiles, wide = self.heads, self.writer, self.tiles, self.heads.wide
         self._fetch("query", self.query, self.first)
         if self.held is not None:
             axes = {"i": tiles.queries, "e": tiles.width}
             read, held = Tile(self.query, ("i", "e")), Tile(self.held, ("i", "e"))
-            writer.leaf("map", axes, [read], held, _same)
+            writer.leaf("map", axes, [read], held, same)
         if tiles.stages > 1:
-            self._fetch("key", self.key, "0")
+            self._fetch("key", self.key, self.first_key)
         writer.fill(self.largest.memory, -math.inf, wide)
         for each in (self.total, self.sums):
             writer.fill(each.memory, 0, wide)
-        whole = heads.keys - heads.keys % tiles.keys
+        if tiles.part is not None:
+            first = f"{self.first_key} + j0"
+            with writer.loop("j.0", tiles.part, tiles.keys), writer.where(*self._seen(first)):
+                self._key_block(first, is_last=False)
+            return
+        whole = heads.seen_keys - heads.seen_keys % tiles.keys
         if whole:
-            with writer.loop("j.0", whole, tiles.keys) as first, self._where_seen(first):
+            with writer.loop("j.0", whole, tiles.keys), writer.where(*self._seen("j0")):
                 self._key_block("j0", is_last=False)
-        if whole < heads.keys:
-            with self._where_seen(whole):
+        if whole < heads.seen_keys:
+            with writer.where(*self._seen(str(whole))):
                 self._key_block(str(whole), is_last=True)
-        axes = {"i": tiles.queries, "v": tiles.values}
-        place = (*heads.place("result", "", "")[:-2], f"{self.first} + i", "v")
-        bounds = [(f"{self.first} + i", heads.queries), ("v", heads.values)]
-        target = Tile(heads.memory["result"], place)
-        writer.leaf("map", axes, [self.sums, self.total], self.sums, self._quotient)
-        writer.leaf("map", axes, [self.sums], target, self._rounded, bounds=bounds)
+
+    def _seen(self, first_key: str) -> Sequence[Condition]:
+        """When any row of the block sees a block of keys; empty where that is always so."""
+        if self.tiles.part is not None and self.heads.seen_keys % self.tiles.part:
+            return [(first_key, "slt", str(self.heads.seen_keys))]
+        if not self.heads.causal or self.heads.joined > 1 or first_key == "0":
+            return []
+        return [(first_key, "sle", f"{self.first} + {self.tiles.queries - 1}")]
+
+    def _is_more(self, first: str) -> Sequence[Condition]:
+        """When the block walks the next keys too; empty where a fetch of them does no harm.
+
+        Past the end of an array a copy reads nothing.
+        """
+        after = f"{first} + {self.tiles.keys}"
+        if self.tiles.part is not None:
+            return [(f"j0 + {self.tiles.keys}", "slt", str(self.tiles.part))]
+        return self._seen(after)
 
     def _fetch(self, name: str, tile: SSAValue, first: str) -> None:
         """Copy a block of an operand, from row ``first`` on, to its tile; 0 past its ends."""
@@ -105,48 +144,19 @@ class SharedBlock:
         axes = {"i" if name == "query" else "j": rows}
         (row,) = axes
         axes[column] = tiles.values if name == "value" else tiles.width
-        place = (*heads.place(name, "", "")[:-2], f"{first} + {row}", column)
+        place = heads.tile_place(name, f"{first} + {row}", column)
         source = Tile(heads.memory[name], place, padded=True)
-        same = heads.dtype == tiles.dtype
-        compute = _same if same else self._widened
+        plain = heads.dtype == tiles.dtype
+        compute = same if plain else self.compute.widened
         self.writer.leaf(
-            "copy" if same else "map", axes, [source], Tile(tile, (row, column)), compute
+            "copy" if plain else "map", axes, [source], Tile(tile, (row, column)), compute
         )
-
-    def _widened(self, body: Body, x: SSAValue) -> SSAValue:
-        return cast_scalar(body, x, self.heads.dtype, self.tiles.dtype)
-
-    @contextmanager
-    def _where_seen(self, first_key: SSAValue | int) -> Generator[None]:
-        """Leave out a block of keys that lie behind all of the block's queries."""
-        if not self.heads.causal:
-            yield
-            return
-        writer = self.writer
-        last = self._index(self.tiles.queries - 1)
-        last = _added(writer, arith.AddiOp(writer.loops[self.first], last))
-        first = self._index(first_key) if isinstance(first_key, int) else first_key
-        with self._where(_added(writer, arith.CmpiOp(first, last, "sle"))):
-            yield
-
-    @contextmanager
-    def _where(self, condition: SSAValue) -> Generator[None]:
-        writer = self.writer
-        outer, inside = writer.block, Block()
-        writer.block = inside
-        yield
-        writer.add(scf.YieldOp())
-        writer.block = outer
-        writer.add(scf.IfOp(condition, [], Region(inside)))
-
-    def _index(self, number: int) -> SSAValue:
-        return _added(self.writer, arith.ConstantOp(IntegerAttr(number, IndexType())))
 
     def _key_block(self, first: str, *, is_last: bool) -> None:
         """The leaves of one block of keys; the last one may end before its tile does."""
-        heads, writer, tiles = self.heads, self.writer, self.tiles
+        heads, writer, tiles, compute = self.heads, self.writer, self.tiles, self.compute
         rows, block = {"i": tiles.queries}, {"i": tiles.queries, "j": tiles.keys}
-        largest, larger, shrink, total = self.largest, self.larger, self.shrink, self.total
+        largest, larger, shrink, weights_sum = self.largest, self.larger, self.shrink, self.total
         scores, sums, weights = self.scores, self.sums, self.weights
         is_ahead = tiles.stages > 1
         if is_ahead:
@@ -159,141 +169,66 @@ class SharedBlock:
             {**block, "e": tiles.width},
             [Tile(self.held or self.query, ("i", "e")), Tile(self.key, ("j", "e"))],
             scores,
-            self._multiply_add,
+            compute.multiply_add,
             reduce=("e",),
         )
         if not is_ahead:
             self._fetch("value", self.value, first)
         elif not is_last:
-            self._fetch("key", self.key, f"{first} + {tiles.keys}")
-        if self.scales_first or is_last or heads.mask_dtype is not None:
-            self._mask(first, is_last, with_causal=heads.causal)
-        elif heads.causal:
-            with self._where_cut(first):
-                self._mask(first, is_last, with_causal=True)
-        writer.leaf("map", rows, [largest], larger, _same)
-        writer.leaf("reduce", block, [scores], larger, _maximum, reduce=("j",))
-        writer.leaf("map", rows, [largest, larger], shrink, self._power)
-        writer.leaf("map", block, [scores, larger], scores, self._power)
-        writer.leaf("map", rows, [total, shrink], total, _product)
-        writer.leaf("reduce", block, [scores], total, _sum, reduce=("j",))
-        writer.leaf("map", block, [scores], weights, self._narrowed)
+            with writer.where(*self._is_more(first)):
+                self._fetch("key", self.key, f"{first} + {tiles.keys}")
+        self._mask(first, is_last=is_last)
+        writer.leaf("map", rows, [largest], larger, same)
+        writer.leaf("reduce", block, [scores], larger, maximum, reduce=("j",))
+        writer.leaf("map", rows, [largest, larger], shrink, compute.power)
+        writer.leaf("map", block, [scores, larger], scores, compute.power)
+        writer.leaf("map", rows, [weights_sum, shrink], weights_sum, product)
+        writer.leaf("reduce", block, [scores], weights_sum, total, reduce=("j",))
+        writer.leaf("map", block, [scores], weights, compute.narrowed)
         axes = {"i": tiles.queries, "v": tiles.values}
-        writer.leaf("map", axes, [sums, shrink], sums, _product)
+        writer.leaf("map", axes, [sums, shrink], sums, product)
         writer.leaf(
             "contract",
             {**axes, "j": tiles.keys},
             [weights, Tile(self.value, ("j", "v"))],
             sums,
-            self._multiply_add,
+            compute.multiply_add,
             reduce=("j",),
         )
-        writer.leaf("map", rows, [larger], largest, _same)
+        writer.leaf("map", rows, [larger], largest, same)
 
-    @contextmanager
-    def _where_cut(self, first: str) -> Generator[None]:
-        """Only where the diagonal goes through a block: some query does not see its last key."""
-        writer = self.writer
-        last = _added(writer, arith.AddiOp(writer.loops[first], self._index(self.tiles.keys - 1)))
-        with self._where(_added(writer, arith.CmpiOp(last, writer.loops[self.first], "sgt"))):
-            yield
+    def _mask(self, first: str, *, is_last: bool) -> None:
+        """Scores scaled where that is not done later, masked, and -inf past the last key.
 
-    def _mask(self, first: str, is_last: bool, *, with_causal: bool) -> None:
-        """Scores scaled where that is not done later, masked, and -inf past the last key."""
-        heads, tiles = self.heads, self.tiles
+        Where nothing but the diagonal or the end of the keys masks scores, only in the blocks that
+        it goes through.
+        """
+        heads, tiles, writer = self.heads, self.tiles, self.writer
+        ends = is_last or (tiles.part is not None and heads.seen_keys % tiles.keys > 0)
+        last_key = heads.seen_keys if ends else None
+        always = self.compute.scales_first or heads.mask_dtype is not None or is_last
+        always = always or (heads.causal and heads.joined > 1)
+        where: list[Condition] = []
+        if ends and not always:
+            where.append((f"{first} + {tiles.keys}", "sgt", str(heads.seen_keys)))
+        if heads.causal and not always:
+            where.append((f"{first} + {tiles.keys - 1}", "sgt", self.first))
+        if not always and not where:
+            return
         row, column = f"{self.first} + i", f"{first} + j"
         reads = [self.scores]
         if heads.mask_dtype is not None:
-            place: Place = heads.place("mask", row, column)
-            reads.append(Tile(heads.memory["mask"], place, padded=True))
+            reads.append(Tile(heads.memory["mask"], heads.place("mask", row, column), padded=True))
         mask_count = len(reads) - 1
-        if is_last or with_causal:
+        if ends or heads.causal:
             position = heads.memory["position"]
-            reads += [Tile(position, (row,)), Tile(position, (column,))]
+            query = row if heads.joined == 1 else f"({row}) % {heads.queries}"
+            reads += [Tile(position, (query,)), Tile(position, (column,))]
 
         def masked(body: Body, score: SSAValue, *others: SSAValue) -> SSAValue:
             given, place = others[:mask_count], others[mask_count:]
-            return self._masked(body, score, given, place, is_last, with_causal)
+            return self.compute.masked(body, score, given, place, last_key, heads.causal)
 
         axes = {"i": tiles.queries, "j": tiles.keys}
-        self.writer.leaf("map", axes, reads, self.scores, masked)
-
-    def _masked(
-        self,
-        body: Body,
-        score: SSAValue,
-        mask: Sequence[SSAValue],
-        place: Sequence[SSAValue],
-        is_last: bool,
-        with_causal: bool,
-    ) -> SSAValue:
-        heads, wide = self.heads, self.heads.wide
-        lowest = body.constant(-math.inf, wide)
-        if self.scales_first:
-            score = body.add(arith.MulfOp(score, body.constant(self.factor, wide)))
-        if mask and heads.mask_dtype == BOOL:
-            score = body.select(mask[0], score, lowest)
-        elif mask and heads.mask_dtype is not None:
-            added = cast_scalar(body, mask[0], heads.mask_dtype, wide)
-            added = body.add(arith.MulfOp(added, body.constant(math.log2(math.e), wide)))
-            score = body.add(arith.AddfOp(score, added))
-        if with_causal:
-            row, column = place
-            score = body.select(body.compare("sle", column, row), score, lowest)
-        if is_last:
-            inside = body.compare("slt", place[1], body.constant(heads.keys, I64))
-            score = body.select(inside, score, lowest)
-        return score
-
-    def _power(self, body: Body, score: SSAValue, largest: SSAValue) -> SSAValue:
-        """``2 ** ((score - largest) * factor)``; 0 where the row has seen no score but -inf."""
-        wide = self.heads.wide
-        none = body.compare("oeq", largest, body.constant(-math.inf, wide))
-        finite = body.select(none, body.constant(0, wide), largest)
-        if self.scales_first:
-            below = body.add(arith.SubfOp(score, finite))
-        else:
-            factor = body.constant(self.factor, wide)
-            ends = body.add(arith.MulfOp(finite, body.constant(-self.factor, wide)))
-            below = body.add(math_dialect.FmaOp(score, factor, ends))
-        return body.add(
-            math_dialect.Exp2Op(below, _APPROXIMATE if self.tiles.has_products else None)
-        )
-
-    def _narrowed(self, body: Body, x: SSAValue) -> SSAValue:
-        return cast_scalar(body, x, self.heads.wide, self.tiles.dtype)
-
-    def _quotient(self, body: Body, total: SSAValue, weights: SSAValue) -> SSAValue:
-        """The mean of the values; 0 for a row that sees no key."""
-        wide = self.heads.wide
-        none = body.compare("oeq", weights, body.constant(0, wide))
-        divisor = body.select(none, body.constant(1, wide), weights)
-        return body.add(arith.DivfOp(total, divisor))
-
-    def _rounded(self, body: Body, x: SSAValue) -> SSAValue:
-        return cast_scalar(body, x, self.heads.wide, self.heads.dtype)
-
-    def _multiply_add(self, body: Body, a: SSAValue, b: SSAValue, held: SSAValue) -> SSAValue:
-        tile, wide = self.tiles.dtype, self.heads.wide
-        a, b = (cast_scalar(body, each, tile, wide) for each in (a, b))
-        return body.add(arith.AddfOp(held, body.add(arith.MulfOp(a, b))))
-
-
-def _added(writer: LeafWriter, op: arith.ConstantOp | arith.AddiOp | arith.CmpiOp) -> SSAValue:
-    return writer.add(op).results[0]
-
-
-def _same(body: Body, x: SSAValue) -> SSAValue:
-    return x
-
-
-def _maximum(body: Body, x: SSAValue, held: SSAValue) -> SSAValue:
-    return body.add(arith.MaximumfOp(held, x))
-
-
-def _product(body: Body, x: SSAValue, y: SSAValue) -> SSAValue:
-    return body.add(arith.MulfOp(x, y))
-
-
-def _sum(body: Body, x: SSAValue, held: SSAValue) -> SSAValue:
-    return body.add(arith.AddfOp(held, x))
+        with writer.where(*where):
+            writer.leaf("map", axes, reads, self.scores, masked)

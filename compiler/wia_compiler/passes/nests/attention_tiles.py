@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
 from wia_compiler.base.dtypes import DTYPES, DType
+from wia_compiler.base.schedule import Schedule
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.passes.facts import TargetFacts
+from wia_compiler.passes.nests.attention_heads import joined_heads
+from wia_compiler.passes.nests.written_tiles import asked_tiles
 
+PART_WARPS: Final = 4
+"""Warps of a processor that walk parts: one for each of its schedulers."""
+LEAST_TURNS: Final = 2
+"""Blocks of keys in a part: some are on their way while others are worked on."""
+LEAST_SAVED: Final = 2
+"""What parts have to save, in launches: the one that joins them, and as much for a model's sake."""
+SUM_BYTES: Final = 4
 STEP: Final = 16
 """Rows and columns of tiles are multiples of it: those of the fragments of ``mma.m16n8k16``."""
 LARGEST_WIDTH: Final = 256
@@ -36,6 +46,7 @@ class BlockTiles:
     ``dtype`` is that of their elements; ``has_products``: tiles of it are multiplied by
     instructions of their own. With 2 ``stages`` the next keys are on their way while the weights of
     these are worked on, and values while scores are; with 1, both are fetched where they are used.
+    ``part``: so many keys are walked by a block, the next ones by another; ``None``: all by one.
     """
 
     queries: int
@@ -45,6 +56,7 @@ class BlockTiles:
     dtype: DType
     has_products: bool
     stages: int = 2
+    part: int | None = None
 
     @property
     def holds_queries(self) -> bool:
@@ -85,16 +97,17 @@ class BlockTiles:
 
 
 def block_tiles(
-    op: TensorOp, facts: TargetFacts, asked: Mapping[str, int] | None = None
+    op: TensorOp, facts: TargetFacts, asked: Mapping[str, int] | None = None, joined: int = 1
 ) -> BlockTiles:
     """The tiles of an ``attention``, or those ``asked`` for.
 
     They are the first of the table that fit, or others of as many keys that share the queries out
-    more evenly among processors.
+    more evenly among processors. The queries of ``joined`` heads are rows of the same tiles.
 
     ``ValueError`` says why there are none.
     """
     queries, width = spec_of(op.arguments[0].type).shape[-2:]
+    queries *= joined
     keys, values = spec_of(op.arguments[2].type).shape[-2:]
     dtype = spec_of(op.arguments[0].type).dtype
     wide = DTYPES[dtype.accumulator]
@@ -122,13 +135,65 @@ def block_tiles(
             found.append(tiles)
         seen.append(tiles.shared_bytes)
     if found:
-        heads = prod(op.result_spec.shape[:-2])
+        heads = prod(op.result_spec.shape[:-2]) // joined
         alike = [each for each in found if each.keys == found[0].keys and each.queries >= LEAST]
         return min(alike or found[:1], key=lambda each: _busiest(each, heads, queries, facts))
     raise ValueError(
         f"its tiles take at least {min(seen)} bytes of shared memory, a block has "
         f"{facts.shared_bytes}"
     )
+
+
+def few_query_tiles(
+    op: TensorOp, facts: TargetFacts, schedules: Sequence[Schedule], nest: str
+) -> tuple[int, BlockTiles | None]:
+    """How many heads are joined, and tiles for that, or with parts of the keys.
+
+    No tiles where neither pays: a head's queries fill tiles, and blocks half of the processors, or
+    warpgroups multiply them, of which one is worth several of these blocks.
+    """
+    joined = joined_heads(op, LEAST)
+    own = [each for each in schedules if each.nest in (None, nest) and each.directives]
+    asked = asked_tiles(own, nest, ("query", "key"))
+    tiles = block_tiles(op, facts, asked, joined)
+    stages = asked_tiles(own, nest, ("key",), "pipeline").get("key", tiles.stages)
+    queries, keys = (spec_of(op.arguments[n].type).shape[-2] for n in (0, 1))
+    if op.values["causal"]:
+        keys = min(queries, keys)
+    part = asked_tiles(own, nest, ("key",), "parallel").get("key")
+    if not own:
+        blocks = prod(op.result_spec.shape[:-2]) // joined * -(-queries * joined // tiles.queries)
+        by_warpgroups = tiles.dtype.name in facts.warpgroup_products and queries >= LEAST
+        if 2 * blocks <= facts.parallel_rows and not by_warpgroups:
+            part = _part_of(tiles, blocks, keys, queries * joined, facts)
+    if part is not None and part >= keys:
+        part = None
+    if joined == 1 and part is None:
+        return 1, None
+    return joined, replace(tiles, stages=stages, part=part)
+
+
+def _part_of(
+    tiles: BlockTiles, blocks: int, keys: int, rows: int, facts: TargetFacts
+) -> int | None:
+    """Keys of a part that are walked in the least time; ``None`` for all of them.
+
+    Time is counted in bytes that all of memory's bandwidth could bring: a block that walks keys
+    gets the share of one processor's blocks of it. Parts cost a launch, and what they leave.
+    """
+    turns = -(-keys // tiles.keys)
+    turn_bytes = tiles.keys * (tiles.width + tiles.values) * tiles.dtype.size_bytes
+    fitting = min(PART_WARPS * STEP // tiles.queries, facts.shared_bytes // tiles.shared_bytes)
+    slots = facts.parallel_rows * max(1, fitting)
+    alone = -(-blocks // slots) * turns * turn_bytes * slots
+    best, least = None, alone - LEAST_SAVED * facts.launch_cost_bytes
+    for part in range(LEAST_TURNS, turns):
+        parts = -(-turns // part)
+        left = 2 * blocks * parts * min(rows, tiles.queries) * tiles.values * SUM_BYTES
+        cost = -(-blocks * parts // slots) * part * turn_bytes * slots + left
+        if cost < least:
+            best, least = part * tiles.keys, cost
+    return best
 
 
 def _busiest(tiles: BlockTiles, heads: int, queries: int, facts: TargetFacts) -> int:

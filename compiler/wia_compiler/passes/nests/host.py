@@ -23,13 +23,13 @@ from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp, TensorOp, label_o
 from wia_compiler.passes.control_flow import reachable_blocks
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.kernel_function import entry_of, return_of
-from wia_compiler.passes.nests.attention import AttentionNest, plan_attention
+from wia_compiler.passes.nests.attention import plan_attention
 from wia_compiler.passes.nests.branches import Branches
 from wia_compiler.passes.nests.groups import plan_group
-from wia_compiler.passes.nests.host_arrays import HostArrays
+from wia_compiler.passes.nests.host_arrays import HostArrays, Plan
 from wia_compiler.passes.nests.loop_memory import lower_loop_nest, share_targets
 from wia_compiler.passes.nests.movement import MOVEMENT, kind_of, moved_view
-from wia_compiler.passes.nests.plan import Group, NestPlan, Result
+from wia_compiler.passes.nests.plan import Group, Result
 from wia_compiler.passes.nests.refusal import NotOneNest
 from wia_compiler.passes.nests.repeats import Written, shape_of, written
 from wia_compiler.passes.nests.views import View, view
@@ -232,12 +232,10 @@ class HostLowering(HostArrays):
         if made is not None and not self.context.options.schedules:  # which may name one nest
             self.written[shape] = made
 
-    def _plans(self, group: Group) -> Sequence[NestPlan | AttentionNest]:
+    def _plans(self, group: Group) -> Sequence[Plan]:
         facts = self.context.facts
-        attention = plan_attention(group, facts, self.context.options.schedules)
-        if attention is not None:
-            return [attention]
-        return plan_group(group, masks_edges=facts.masks_edges)
+        attention = plan_attention(group, facts, self.context.options.schedules, self.scratch)
+        return attention or plan_group(group, masks_edges=facts.masks_edges)
 
     def _return(self, op: func.ReturnOp) -> None:
         """Copy to an output what no nest has written there."""

@@ -10,18 +10,22 @@ from xdsl.dialects import func, memref
 from xdsl.dialects.builtin import IntegerAttr, LocationAttr, i64
 from xdsl.ir import Block, Operation, SSAValue
 
+from wia_compiler.base.dtypes import DType
 from wia_compiler.dialects.tile_places import LookupOp
 from wia_compiler.dialects.types import spec_of
 from wia_compiler.dialects.walk import walk
 from wia_compiler.dialects.wia.ops import ConstantOp, FusedOp
 from wia_compiler.passes.framework import PassContext
 from wia_compiler.passes.nests.attention import AttentionNest
+from wia_compiler.passes.nests.attention_parts import JoinNest, PartNest
 from wia_compiler.passes.nests.groups import plan_group
 from wia_compiler.passes.nests.plan import Group, NestPlan, Result
 from wia_compiler.passes.nests.repeats import Call
 from wia_compiler.passes.nests.share import SharedNests
 from wia_compiler.passes.nests.views import View, memref_type, row_major, view
 from wia_compiler.passes.nests.writer import NestWriter
+
+Plan = NestPlan | AttentionNest | PartNest | JoinNest
 
 
 class HostArrays:
@@ -53,7 +57,7 @@ class HostArrays:
 
     def call(
         self,
-        plan: NestPlan | AttentionNest,
+        plan: Plan,
         name: str,
         ops: Sequence[Operation],
         location: LocationAttr,
@@ -113,6 +117,15 @@ class HostArrays:
         op = memref.AllocOp([], [], type)
         op.memref.name_hint = value.name_hint
         return op
+
+    def scratch(
+        self, name: str, shape: Sequence[int], dtype: DType, location: LocationAttr
+    ) -> View:
+        """A new array for what one nest leaves to another."""
+        op = memref.AllocOp([], [], memref_type(shape, row_major(shape), dtype))
+        op.memref.name_hint = name
+        self.add_once(op, location)
+        return view(op.memref, shape, dtype)
 
     def whole(self, memory: SSAValue, value: SSAValue) -> View:
         """All of an array that was made for a value."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import cast
 
-from xdsl.dialects import memref
-from xdsl.dialects.builtin import LocationAttr, MemRefType, StringAttr
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects import arith, memref, scf
+from xdsl.dialects.builtin import IndexType, IntegerAttr, LocationAttr, MemRefType, StringAttr
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
 from wia_compiler.base.dtypes import DType
@@ -18,7 +20,7 @@ from wia_compiler.passes.affine import simplify
 from wia_compiler.passes.nests.body import Body, scalar_type
 
 Place = Sequence[AffineExpr | str | int]
-"""An index by the names of axes and loops: ``("i0 + i", "k")``; numbers and expressions too."""
+"""An index by the names of axes and loops: ``("(i0 + i) // 4", "k")``; numbers, expressions too."""
 Compute = Callable[..., SSAValue]
 """Makes a leaf's result from its body and the elements it reads (then what its output held)."""
 
@@ -59,6 +61,44 @@ class LeafWriter:
         finally:
             self.block = outer
             del self.loops[name]
+
+    def index(self, text: str) -> SSAValue:
+        """What an index is in loops' variables and numbers, as code: ``"i0 * 4 + 63"``."""
+        return self._index(_parsed(text))
+
+    def _index(self, node: ast.expr) -> SSAValue:
+        match node:
+            case ast.Name(name):
+                return self.loops[name]
+            case ast.Constant(int(number)):
+                made = arith.ConstantOp(IntegerAttr(number, IndexType()))
+            case ast.BinOp(left, op, right) if type(op) in _ARITHMETIC:
+                made = _ARITHMETIC[type(op)](self._index(left), self._index(right))
+            case _:
+                raise ValueError(f"no index: {ast.unparse(node)}")
+        return self.add(made).results[0]
+
+    @contextmanager
+    def where(self, *conditions: tuple[str, str, str]) -> Generator[None]:
+        """What is appended meanwhile runs where one of ``conditions`` holds, always without any.
+
+        ``("j0", "slt", "i0 + 16")`` compares two indices.
+        """
+        if not conditions:
+            yield
+            return
+        found: SSAValue | None = None
+        for left, predicate, right in conditions:
+            test = arith.CmpiOp(self.index(left), self.index(right), predicate)
+            holds = self.add(test).results[0]
+            found = holds if found is None else self.add(arith.OrIOp(found, holds)).results[0]
+        assert found is not None
+        outer, inside = self.block, Block()
+        self.block = inside
+        yield
+        self.add(scf.YieldOp())
+        self.block = outer
+        self.add(scf.IfOp(found, [], Region(inside)))
 
     def buffer(
         self, name: str, shape: Sequence[int], dtype: DType, scope: str = "register"
@@ -138,15 +178,40 @@ def _element(memory: SSAValue) -> Attribute:
 
 
 def _expression(each: AffineExpr | str | int, names: Mapping[str, AffineExpr]) -> AffineExpr:
-    """A sum of names and numbers; an expression with names as it is."""
+    """What a text says in names and numbers, with ``+ - * // %``; an expression as it is."""
     if isinstance(each, AffineExpr):
         return each
     if isinstance(each, int):
         return AffineExpr.constant(each)
-    total: AffineExpr = AffineExpr.constant(0)
-    for part in each.split("+"):
-        word = part.strip()
-        name, _, divisor = word.partition("//")
-        term = names[name.strip()] if name.strip() in names else AffineExpr.constant(int(name))
-        total = total + (term // int(divisor) if divisor else term)
-    return simplify(total)
+    return simplify(_value(_parsed(each), names))
+
+
+@cache
+def _parsed(text: str) -> ast.expr:
+    return ast.parse(text.strip(), mode="eval").body
+
+
+def _value(node: ast.expr, names: Mapping[str, AffineExpr]) -> AffineExpr:
+    match node:
+        case ast.Name(name):
+            return names[name]
+        case ast.Constant(int(number)):
+            return AffineExpr.constant(number)
+        case ast.BinOp(left, op, right) if type(op) in _OPERATIONS:
+            return _OPERATIONS[type(op)](_value(left, names), _value(right, names))
+        case _:
+            raise ValueError(f"no index: {ast.unparse(node)}")
+
+
+_OPERATIONS: Mapping[type[ast.operator], Callable[[AffineExpr, AffineExpr], AffineExpr]] = {
+    ast.Add: lambda left, right: left + right,
+    ast.Sub: lambda left, right: left + right * -1,
+    ast.Mult: lambda left, right: left * right,
+    ast.FloorDiv: lambda left, right: left // right,
+    ast.Mod: lambda left, right: left % right,
+}
+_ARITHMETIC: Mapping[type[ast.operator], Callable[[SSAValue, SSAValue], Operation]] = {
+    ast.Add: arith.AddiOp,
+    ast.Sub: arith.SubiOp,
+    ast.Mult: arith.MuliOp,
+}

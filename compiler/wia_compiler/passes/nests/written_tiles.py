@@ -16,8 +16,9 @@ from xdsl.ir import Operation
 
 from wia_compiler.base.schedule import Schedule
 
-TILES, STAGES = "wia.tiles", "wia.stages"
-"""Attributes of a nest: the sizes of its tiles; how many of a kind are in use or on their way."""
+TILES, STAGES, PARTS = "wia.tiles", "wia.stages", "wia.walked_parts"
+"""Attributes of a nest: the sizes of its tiles; how many of a kind are in use or on their way; how
+many points of an axis a block walks, or how many such parts a nest joins."""
 
 
 def asked_tiles(
@@ -25,7 +26,8 @@ def asked_tiles(
 ) -> dict[str, int]:
     """The numbers that the lines ``name`` of the user's schedule of a nest have for ``known`` axes.
 
-    ``tile``: the sizes of its tiles; ``pipeline``: how many of them are on their way.
+    ``tile``: the sizes of its tiles; ``pipeline``: how many of them are on their way; ``parallel``:
+    how many points of an axis a block walks.
     """
     found: dict[str, int] = {}
     for schedule in schedules:
