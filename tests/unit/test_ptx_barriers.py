@@ -124,13 +124,13 @@ def test_a_cluster_of_one_block(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(out, np.concatenate([expected, expected + 100]))
 
 
-def test_larger_clusters_say_that_they_are_not_simulated() -> None:
+def test_clusters_that_do_not_fit_are_told() -> None:
     text = text_of(CLUSTER)
-    with pytest.raises(ArgumentError, match=r"cluster: 2 x 1 x 1 blocks, expected 1"):
-        run(text, "k", 2, 64, [words(64)], cluster=2)
-    with pytest.raises(ArgumentError, match="reqnctapercluster of k: 2 x 1 x 1 blocks"):
+    with pytest.raises(ArgumentError, match=r"debug=True: clusters of 2 x 1 x 1 blocks"):
+        run(text, "k", 2, 64, [words(64)], cluster=2, debug=True)
+    with pytest.raises(ArgumentError, match="k requires 2 x 1 x 1"):
         wide = text.replace(".param .u64 x)", ".param .u64 x) .reqnctapercluster 2")
-        run(assembled(wide), "k", 2, 64, [words(64)])
+        run(assembled(wide), "k", 2, 64, [words(64)], cluster=1)
     with pytest.raises(PtxFault, match="asks for block 1 of a cluster of one block"):
         run(
             text.replace("mov.u32 %r3, %cluster_ctarank", "mov.u32 %r3, 1"), "k", 1, 64, [words(64)]

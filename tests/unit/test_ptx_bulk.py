@@ -421,7 +421,7 @@ def test_multicast_to_the_only_block(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch,
     )
     np.testing.assert_array_equal(out, array)
-    with pytest.raises(PtxFault, match="clusters of several blocks are not simulated"):
+    with pytest.raises(PtxFault, match="a multicast to the blocks 0x3 of a cluster of 1 block"):
         run(multicast(3), "k", 1, 32, [TensorMap(array, box=(8, 32)), array.copy(), 0, 0])
 
 

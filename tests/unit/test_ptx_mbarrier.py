@@ -146,7 +146,7 @@ def test_a_test_that_fails_is_no_deadlock(monkeypatch: pytest.MonkeyPatch) -> No
     assert (out == 2).all()
 
 
-def test_copies_of_threads_arrive_at_a_barrier() -> None:
+def test_copies_of_threads_arrive_at_a_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
     text = text_of(
         by_one(
             "mbarrier.init.shared::cta.b64 [%r1], 64;\nmbarrier.init.shared::cta.b64 [%r1+8], 32;"
@@ -163,7 +163,7 @@ def test_copies_of_threads_arrive_at_a_barrier() -> None:
         + PUT
     )
     data = np.arange(32, dtype=np.uint32)
-    _, (out,) = both(text, [data])
+    _, (out,) = both(text, [data], monkeypatch)
     np.testing.assert_array_equal(out, data[::-1])
 
 

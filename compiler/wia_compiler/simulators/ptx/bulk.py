@@ -52,18 +52,9 @@ class BulkGroups:
         group = self._open.get(thread, 0)
         self._outgoing.append(Outgoing(thread, group, number, read, write))
 
-    def __len__(self) -> int:
-        """Copies that are on their way."""
-        return len(self._outgoing)
-
     def commit(self, thread: int) -> None:
         """Close the group of a thread."""
         self._open[thread] = self._open.get(thread, 0) + 1
-
-    def clear(self) -> None:
-        """Forget all groups: the blocks have ended."""
-        self._open = {}
-        self._outgoing = []
 
     def wait(self, thread: int, left: int, *, reads_only: bool) -> None:
         """All closed groups of a thread but the ``left`` newest are done, or have been read."""

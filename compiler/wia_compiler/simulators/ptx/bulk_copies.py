@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wia_compiler.simulators.ptx.bulk import BulkGroups
+from wia_compiler.simulators.ptx.clusters import OFFSET_MASK, RANK_SHIFT
 from wia_compiler.simulators.ptx.combiners import Combine
 from wia_compiler.simulators.ptx.counting import SECTOR_BYTES
 from wia_compiler.simulators.ptx.mbarrier import BARRIER_BYTES, Barriers, Misuse, Transfer
@@ -91,6 +92,7 @@ class BulkUnit:
     groups: BulkGroups = field(default_factory=BulkGroups)
     traffic: dict[tuple[int, str], Traffic] = field(default_factory=dict[tuple[int, str], Traffic])
     checks: BulkChecks | None = None
+    cluster_blocks: int = 1
 
     def __post_init__(self) -> None:
         self._pairs = self.shared.view(np.uint64).reshape(-1, 2)
@@ -99,6 +101,10 @@ class BulkUnit:
         """The byte of all shared memory that an address of a block's, or a generic one, is."""
         if SHARED_WINDOW <= address < SHARED_WINDOW + WINDOW_BYTES:
             address -= SHARED_WINDOW
+        code = address >> RANK_SHIFT
+        if 0 < code <= self.cluster_blocks and self.cluster_blocks > 1:
+            row = row // self.cluster_blocks * self.cluster_blocks + code - 1
+            address &= OFFSET_MASK
         if address % alignment:
             raise Misuse(f"{what}: shared address {address:#x} is not aligned to {alignment} bytes")
         if address + size > self.shared_bytes:
@@ -285,7 +291,7 @@ class BulkUnit:
 
     def _box_chunks(self, row: int, address: int, tensor: TiledTensor, what: str) -> Chunks:
         place = self.place(row, address, tensor.box_bytes, TENSOR_ALIGNMENT, what)
-        start = row * self.row_bytes
+        start = place // self.row_bytes * self.row_bytes
         chunks = box_chunks(place - start, start, tensor)
         if tensor.swizzle and (place + tensor.box_bytes) % _PERIOD:
             last = int(chunks.max()) * CHUNK_BYTES + CHUNK_BYTES

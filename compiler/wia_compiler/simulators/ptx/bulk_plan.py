@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wia_compiler.simulators.ptx.bulk_copies import BulkUnit, Chunks
+from wia_compiler.simulators.ptx.clusters import OFFSET_MASK
 from wia_compiler.simulators.ptx.combiners import COMBINERS, Combine
 from wia_compiler.simulators.ptx.mbarrier import Misuse
 from wia_compiler.simulators.ptx.syntax import Address, Instruction, Operand
@@ -34,9 +35,14 @@ class BulkPlan:
     operands: tuple[Operand, ...]
     types: tuple[PtxType | None, ...]
     axes: int
-    combine: Combine | None
+    operation: str
     type: PtxType | None
     multicast: bool
+
+    @property
+    def combine(self) -> Combine | None:
+        """What the copy makes of what its target holds; ``None``: it takes its place."""
+        return COMBINERS[self.operation] if self.operation else None
 
     @property
     def addresses(self) -> tuple[bool, ...]:
@@ -47,11 +53,32 @@ class BulkPlan:
         """Begin the copy for a thread of a block; which 16 bytes of shared memory it is about."""
         if self.multicast:
             *values, mask = values
-            if mask != 1:
-                raise Misuse(
-                    f"a multicast to the blocks {mask:#x} of a cluster of one block",
-                    "clusters of several blocks are not simulated: the mask can only be 1",
-                )
+            return self._issue_to_all(unit, row, thread, values, mask)
+        return self._issue(unit, row, thread, values)
+
+    def _issue_to_all(
+        self, unit: BulkUnit, row: int, thread: int, values: Sequence[int], mask: int
+    ) -> None:
+        """To the same place in each block of a mask, whose own barrier counts it; counted once."""
+        blocks = unit.cluster_blocks
+        if not 0 < mask < 1 << blocks:
+            raise Misuse(
+                f"a multicast to the blocks {mask:#x} of a cluster of {blocks} "
+                f"block{'s' if blocks > 1 else ''}",
+                f"the mask has a bit for each block: 1 to {(1 << blocks) - 1:#x}",
+            )
+        counts, first = unit.counts_memory, row // blocks * blocks
+        place = 2 + self.axes if self.kind == "load_box" else 3
+        for rank in range(blocks):
+            if mask >> rank & 1:
+                local = list(values)
+                for at in (0, place):
+                    local[at] = local[at] & OFFSET_MASK
+                self._issue(unit, first + rank, thread, local)
+                unit.counts_memory = False
+        unit.counts_memory = counts
+
+    def _issue(self, unit: BulkUnit, row: int, thread: int, values: Sequence[int]) -> Chunks | None:
         match self.kind:
             case "load":
                 return unit.load(self.number, row, thread, *values)
@@ -120,13 +147,12 @@ def bulk_plan(form: Form, number: int) -> BulkPlan:
     if multicast:
         operands.append(instruction.operands[expected])
         types.append(TYPES["u16"])
-    combine = COMBINERS[operation] if operation else None
     type = form.types[-1] if form.types else None
-    if combine is not None and kind in ("load", "move", "load_box"):
+    if operation and kind in ("load", "move", "load_box"):
         raise UnknownForm(f"{instruction.name}: reductions in shared memory")
-    if combine is not None and kind == "store" and (type is None or type.lanes > 1):
+    if operation and kind == "store" and (type is None or type.lanes > 1):
         raise UnknownForm(instruction.name)
-    return BulkPlan(kind, number, tuple(operands), tuple(types), axes, combine, type, multicast)
+    return BulkPlan(kind, number, tuple(operands), tuple(types), axes, operation, type, multicast)
 
 
 def _kind(instruction: Instruction, flags: frozenset[str]) -> Kind:

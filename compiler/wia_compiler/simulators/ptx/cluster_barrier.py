@@ -1,4 +1,4 @@
-"""``barrier.cluster``: arrivals and waits of all threads of a cluster, which is one block here."""
+"""``barrier.cluster``: arrivals and waits of all threads of a cluster."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class ClusterBarrier:
     """
 
     state: NDArray[np.int8]
-    block_of: NDArray[np.int64]
+    cluster_of: NDArray[np.int64]
     changes: int = 0
 
     @staticmethod
-    def of(block_of: NDArray[np.int64]) -> ClusterBarrier:
-        """No thread has arrived."""
-        return ClusterBarrier(np.zeros(len(block_of), np.int8), block_of)
+    def of(block_of: NDArray[np.int64], blocks: int) -> ClusterBarrier:
+        """No thread of clusters of so many blocks has arrived."""
+        return ClusterBarrier(np.zeros(len(block_of), np.int8), block_of // blocks)
 
     def arrive(self, mask: Mask) -> Mask:
         """Threads arrive; those that must not, as they have not waited since they did."""
@@ -36,11 +36,11 @@ class ClusterBarrier:
 
     def complete(self, alive: Mask) -> bool:
         """Complete the barriers at which all living threads have arrived."""
-        count = int(self.block_of[-1]) + 1
+        count = int(self.cluster_of[-1]) + 1
         arrived = self.state == _ARRIVED
-        living = np.bincount(self.block_of[alive], minlength=count)
-        came = np.bincount(self.block_of[alive & arrived], minlength=count)
-        done = arrived & ((came == living) & (came > 0))[self.block_of]
+        living = np.bincount(self.cluster_of[alive], minlength=count)
+        came = np.bincount(self.cluster_of[alive & arrived], minlength=count)
+        done = arrived & ((came == living) & (came > 0))[self.cluster_of]
         self.state[done] = _COMPLETE
         self.changes += bool(done.any())
         return bool(done.any())

@@ -15,7 +15,11 @@ from wia_compiler.simulators.ptx.decode_cluster import (
     decode_map,
     decode_rank,
 )
-from wia_compiler.simulators.ptx.decode_matrix import decode_matrix_load, decode_matrix_store
+from wia_compiler.simulators.ptx.decode_matrix import (
+    decode_matrix_load,
+    decode_matrix_move,
+    decode_matrix_store,
+)
 from wia_compiler.simulators.ptx.decode_mbarrier import decode_mbarrier
 from wia_compiler.simulators.ptx.decode_memory import (
     decode_address,
@@ -41,6 +45,7 @@ from wia_compiler.simulators.ptx.operands import Scope, items_of, reader, writer
 from wia_compiler.simulators.ptx.syntax import Instruction
 from wia_compiler.simulators.ptx.threads import Array
 from wia_compiler.simulators.ptx.types import TYPES
+from wia_compiler.simulators.ptx.values.bit_fields import BIT_FIELDS
 from wia_compiler.simulators.ptx.values.carry import carry_row
 from wia_compiler.simulators.ptx.values.compare import COMPARISONS, PREDICATES
 from wia_compiler.simulators.ptx.values.convert import CONVERSIONS
@@ -49,6 +54,7 @@ from wia_compiler.simulators.ptx.values.floats import FLOATS, MIXED
 from wia_compiler.simulators.ptx.values.form import Form, Pipe, Row, UnknownForm
 from wia_compiler.simulators.ptx.values.integers import INTEGERS
 from wia_compiler.simulators.ptx.values.lanewise_integers import OTHERS, PACK
+from wia_compiler.simulators.ptx.values.spaces import SPACES
 
 IDLE = (
     "membar", "fence", "nanosleep", "prefetch", "prefetchu", "griddepcontrol", "pmevent",
@@ -76,6 +82,7 @@ _WARP: Mapping[str, Callable[[Form, Scope], Step]] = {
     "redux": decode_fold,
     "activemask": decode_active_mask,
     "elect": decode_elect,
+    "movmatrix": decode_matrix_move,
     "mapa": decode_map,
     "getctarank": decode_rank,
 }
@@ -140,7 +147,9 @@ def _decoded(form: Form, number: int, scope: Scope) -> Decoded:
     row = row_of(form)
     check_flags(form, row)
     flops = row.flops * form.types[-1].lanes if row.flops else 0
-    pipe: Pipe = "double" if row.pipe == "float" and form.types[-1].bits == 64 else row.pipe
+    pipe: Pipe = (
+        "double" if row.pipe == "float" and form.types[-1].value == np.float64 else row.pipe
+    )
     return Decoded(
         instruction,
         _decode_value(form, row, scope),
@@ -177,7 +186,7 @@ def row_of(form: Form) -> Row:
     carried = carry_row(form)
     if carried is not None:
         return carried
-    for table in (COMPARISONS, CONVERSIONS, OTHERS):
+    for table in (COMPARISONS, CONVERSIONS, OTHERS, BIT_FIELDS, SPACES):
         if opcode in table:
             return table[opcode]
     if not types:

@@ -12,7 +12,7 @@ from wia_compiler.simulators.ptx.copies import PendingCopy
 from wia_compiler.simulators.ptx.decode_bulk import decode_bulk
 from wia_compiler.simulators.ptx.decode_mbarrier import decode_copy_arrival
 from wia_compiler.simulators.ptx.machine import Machine, Step
-from wia_compiler.simulators.ptx.operands import Scope, address_reader, reader
+from wia_compiler.simulators.ptx.operands import Scope, address_reader, is_predicate, reader
 from wia_compiler.simulators.ptx.syntax import Immediate
 from wia_compiler.simulators.ptx.types import TYPES
 from wia_compiler.simulators.ptx.values.form import Form, UnknownForm
@@ -60,7 +60,8 @@ def _decode_copy(form: Form, number: int, scope: Scope) -> Step:
         raise UnknownForm(f"{instruction.name} of a size other than 4, 8 or 16")
     size_bytes = int(size.value)
     to, start = address_reader(target, scope), address_reader(source, scope)
-    read_size = reader(rest[0], TYPES["u32"], scope) if rest else None
+    ignores = bool(rest) and is_predicate(rest[0], scope)
+    read_size = reader(rest[0], TYPES["pred" if ignores else "u32"], scope) if rest else None
 
     def step(machine: Machine) -> None:
         threads = machine.threads
@@ -69,6 +70,7 @@ def _decode_copy(form: Form, number: int, scope: Scope) -> Step:
         given = np.full(len(lanes), size_bytes)
         if read_size is not None:
             asked = np.broadcast_to(read_size(threads), (count,))[lanes]
+            asked = np.where(asked, 0, size_bytes) if ignores else asked
             given = np.minimum(asked.astype(np.int64), size_bytes)
         content = np.zeros((len(lanes), size_bytes), np.uint8)
         some = given > 0

@@ -1,4 +1,4 @@
-"""Clusters, of which each is one block here: their barrier, ``mapa`` and ``getctarank``."""
+"""Clusters: their barrier, ``mapa`` and ``getctarank``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from wia_compiler.simulators.ptx.clusters import OFFSET_MASK, RANK_SHIFT
 from wia_compiler.simulators.ptx.decode_mbarrier import PhaseWait, phase_wait
 from wia_compiler.simulators.ptx.decode_memory import space_of
 from wia_compiler.simulators.ptx.machine import Machine, Offsets, Step
@@ -70,7 +71,7 @@ def decode_cluster_barrier(form: Form) -> Step:
 
 
 def decode_map(form: Form, scope: Scope) -> Step:
-    """``mapa``: the address of the same place in a block of the cluster, which has one block."""
+    """``mapa``: the address of the same place in the shared memory of a block of the cluster."""
     instruction, type = form.instruction, form.type
     generic = space_of(form) == "generic"
     find = reader(instruction.operands[1], type, scope)
@@ -78,32 +79,43 @@ def decode_map(form: Form, scope: Scope) -> Step:
     put = writer(instruction.operands[0], type, scope)
 
     def step(machine: Machine) -> None:
-        threads = machine.threads
+        threads, blocks = machine.threads, machine.cluster_blocks
         count = threads.count
-        others = threads.mask & (np.broadcast_to(rank(threads), (count,)) != 0)
+        asked = np.broadcast_to(rank(threads), (count,)).astype(np.int64)
+        others = threads.mask & (asked >= blocks)
         if others.any():
             at = int(np.argmax(others))
-            asked = int(np.broadcast_to(rank(threads), (count,))[at])
             machine.fault(
                 instruction,
-                f"{machine.thread_name(at)} asks for block {asked} of a cluster of one block",
-                "clusters of several blocks are not simulated",
+                f"{machine.thread_name(at)} asks for block {asked[at]} of a cluster of "
+                f"{'one block' if blocks == 1 else f'{blocks} blocks'}",
+                "ranks are 0 to %cluster_nctarank - 1; run takes cluster=",
             )
-        value = find(threads)
-        if generic:
-            outside = threads.mask & (
-                np.broadcast_to(value, (count,)).astype(np.uint64) // np.uint64(WINDOW_BYTES)
-                != SHARED_WINDOW // WINDOW_BYTES
-            )
-            if outside.any():
-                name = machine.thread_name(int(np.argmax(outside)))
-                machine.fault(instruction, f"mapa of an address that is not shared, in {name}")
-        put(threads, value)
+        value = np.broadcast_to(find(threads), (count,)).astype(np.uint64)
+        start = np.uint64(SHARED_WINDOW if generic else 0)
+        outside = threads.mask & (
+            value // np.uint64(WINDOW_BYTES) != start // np.uint64(WINDOW_BYTES)
+        )
+        if outside.any():
+            name = machine.thread_name(int(np.argmax(outside)))
+            machine.fault(instruction, f"mapa of an address that is not shared, in {name}")
+        own = threads.block_of % blocks == asked
+        code = np.where(own, 0, asked + 1).astype(np.uint64) << np.uint64(RANK_SHIFT)
+        put(threads, (start | code | (value & np.uint64(OFFSET_MASK))).astype(type.value))
 
     return step
 
 
 def decode_rank(form: Form, scope: Scope) -> Step:
-    """``getctarank``: which block of the cluster an address lies in, of which there is one."""
-    put = writer(form.instruction.operands[0], TYPES["u32"], scope)
-    return lambda machine: put(machine.threads, np.zeros((), np.uint32))
+    """``getctarank``: which block of the cluster an address lies in."""
+    instruction = form.instruction
+    read = reader(instruction.operands[1], form.type, scope)
+    put = writer(instruction.operands[0], TYPES["u32"], scope)
+
+    def step(machine: Machine) -> None:
+        threads, blocks = machine.threads, machine.cluster_blocks
+        value = np.broadcast_to(read(threads), (threads.count,)).astype(np.int64)
+        code = (value & (WINDOW_BYTES - 1)) >> RANK_SHIFT
+        put(threads, np.where(code == 0, threads.block_of % blocks, code - 1).astype(np.uint32))
+
+    return step

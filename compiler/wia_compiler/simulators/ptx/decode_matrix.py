@@ -83,6 +83,28 @@ def decode_matrix_store(form: Form, number: int, scope: Scope) -> Step:
     return step
 
 
+def decode_matrix_move(form: Form, scope: Scope) -> Step:
+    """``movmatrix``: the matrix that the registers of a warp hold, transposed."""
+    check_matrix_move(form)
+    target, source = form.instruction.operands
+    read, put = reader(source, TYPES["b32"], scope), writer(target, TYPES["b32"], scope)
+
+    def step(machine: Machine) -> None:
+        threads = machine.threads
+        value = np.broadcast_to(read(threads), (threads.count,)).astype(np.uint32)
+        pairs = np.ascontiguousarray(value).view(np.uint16).reshape(-1, 8, 8)
+        turned = np.ascontiguousarray(pairs.transpose(0, 2, 1))
+        put(threads, turned.reshape(-1).view(np.uint32))
+
+    return step
+
+
+def check_matrix_move(form: Form) -> None:
+    """Refuse what is no transposition of 8 × 8 elements of 16 bits."""
+    if not {"sync", "aligned", "m8n8", "trans"} <= form.flags or form.type.name != "b16":
+        raise UnknownForm(form.instruction.name)
+
+
 def matrix_count(form: Form, registers: int) -> int:
     """How many 8 × 8 matrices an instruction moves, one a register."""
     count = int(form.one_of(("x1", "x2", "x4"), "x1")[1])

@@ -263,11 +263,16 @@ def phase_wait(form: Form, scope: Scope) -> PhaseWait:
     return PhaseWait(_Where(form, scope), reader(parts.value, type, scope), parts.by_parity)
 
 
-def decode_copy_arrival(form: Form, scope: Scope) -> Step:
-    """``cp.async.mbarrier.arrive``: an arrival once the thread's copies until here have come."""
+def copy_arrival(form: Form) -> bool:
+    """Whether ``cp.async.mbarrier.arrive`` is one more arrival in its phase (not ``.noinc``)."""
     for word in sorted(form.flags - _WORDS - {"async", "mbarrier", "arrive", "noinc"}):
         raise UnknownForm(f"{form.instruction.name}: .{word}")
-    where, increases = _Where(form, scope), "noinc" not in form.flags
+    return "noinc" not in form.flags
+
+
+def decode_copy_arrival(form: Form, scope: Scope) -> Step:
+    """``cp.async.mbarrier.arrive``: an arrival once the thread's copies until here have come."""
+    where, increases = _Where(form, scope), copy_arrival(form)
 
     def step(machine: Machine) -> None:
         lanes = np.flatnonzero(machine.threads.mask)

@@ -28,6 +28,7 @@ _HINTS = frozenset({
     "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "volatile", "weak", "relaxed", "acquire",
     "release", "acq_rel", "sys", "gpu", "cta", "cluster", "v2", "v4", "v8", "noftz", "unified",
     "L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last",
+    "L2::evict_normal", "L2::evict_first", "L2::evict_last",
     "L1::no_allocate", "L2::64B", "L2::128B", "L2::256B", "mmio",
 })  # fmt: skip
 
@@ -127,28 +128,44 @@ def decode_atomic(form: Form, number: int, scope: Scope) -> Step:
     instruction, type, space = form.instruction, form.type, space_of(form)
     operation = form.one_of(tuple(COMBINERS))
     check_memory_flags(form, frozenset({operation}))
-    if type.lanes > 1 or not operation:
+    if not operation:
         raise UnknownForm(f"{instruction.name}")
     combine = COMBINERS[operation]
     returns = instruction.opcode == "atom"
     operands = instruction.operands[1:] if returns else instruction.operands
-    put: Write = writer(instruction.operands[0] if returns else None, type, scope)
+    targets = items_of(instruction.operands[0]) if returns else ()
+    puts: list[Write] = [writer(each, type, scope) for each in targets]
     find = address_reader(operands[0], scope)
-    values = [reader(each, type, scope) for each in operands[1:]]
+    # Elements of a vector are one atomic operation each, as are the halves of a packed type.
+    first, second = (
+        [reader(each, type, scope) for each in items_of(operands[place])] for place in (1, -1)
+    )
+    size = type.size_bytes * len(first)
 
     def step(machine: Machine) -> None:
         threads, lanes = machine.threads, _lanes(machine)
-        before = np.zeros(threads.count, type.value)
+        before = np.zeros((threads.count, len(first) * type.lanes), type.value)
         for kind, some, offsets in machine.spaces(space, _at(find, machine, lanes), lanes):
-            memory, places = machine.places(
-                instruction, number, kind, some, offsets, type.size_bytes
-            )
-            first = _at(values[0], machine, some)
-            second = _at(values[-1], machine, some)
-            before[some] = _in_turn(memory, places, first, second, type, combine)
-        put(threads, before)
+            memory, places = machine.places(instruction, number, kind, some, offsets, size)
+            a, b = (_columns(reads, machine, some, type) for reads in (first, second))
+            before[some] = _in_turn(memory, places, a, b, type, combine)
+        for index, put in enumerate(puts):
+            mine = before[:, index * type.lanes : (index + 1) * type.lanes]
+            put(threads, mine if type.lanes > 1 else mine[:, 0])
 
     return step
+
+
+def _columns(reads: list[Read], machine: Machine, lanes: Offsets, type: PtxType) -> Array:
+    """The elements of a vector: (threads, elements)."""
+    count = machine.threads.count
+    columns = [
+        np.broadcast_to(
+            np.asarray(read(machine.threads)).reshape(-1, type.lanes), (count, type.lanes)
+        )[lanes]
+        for read in reads
+    ]
+    return np.concatenate(columns, axis=1)
 
 
 def _in_turn(
@@ -156,14 +173,16 @@ def _in_turn(
     combine: Combine,
 ) -> Array:  # fmt: skip
     """Combine with each place, the earliest thread of each place at a time; what was there."""
-    before = np.zeros(len(places), type.value)
+    before = np.zeros(first.shape, type.value)
+    steps: Offsets = np.arange(first.shape[1], dtype=np.int64) * type.value.itemsize
     waiting = np.arange(len(places))
     while len(waiting):
         _, earliest = np.unique(places[waiting], return_index=True)
         turn = waiting[earliest]
-        old = loaded(memory, places[turn], type.value)
+        where: Offsets = places[turn, None] + steps
+        old = loaded(memory, where, type.value)
         before[turn] = old
-        stored(memory, places[turn], combine(old, first[turn], second[turn]), type.value)
+        stored(memory, where, combine(old, first[turn], second[turn]), type.value)
         waiting = np.delete(waiting, earliest)
     return before
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +13,7 @@ from wia_compiler.simulators.ptx.operands import Scope, reader, writer, writers
 from wia_compiler.simulators.ptx.syntax import Operand
 from wia_compiler.simulators.ptx.threads import WARP, Array
 from wia_compiler.simulators.ptx.types import TYPES
+from wia_compiler.simulators.ptx.values.floats import FLOATS
 from wia_compiler.simulators.ptx.values.form import Form, UnknownForm
 
 U32, PREDICATE = TYPES["u32"], TYPES["pred"]
@@ -142,15 +145,26 @@ _FOLDS: dict[str, Callable[..., Array]] = {
 }
 
 
+def fold_of(form: Form) -> tuple[Callable[..., Any], int | float]:
+    """What ``redux`` makes of two values, and a value that changes no other."""
+    type, operation = form.type, form.one_of(tuple(_FOLDS))
+    if type.name == "f32" and operation in ("min", "max"):
+        compute = FLOATS[operation].compute
+        beyond = np.inf if operation == "min" else 0.0 if "abs" in form.flags else -np.inf
+        # Without .NaN, a number wins over NaN.
+        neutral = beyond if "NaN" in form.flags else np.nan
+        return functools.partial(compute, form), neutral
+    if type.kind == "float" or not operation:
+        raise UnknownForm(form.instruction.name)
+    limits = np.iinfo(type.value)
+    whole = {"min": int(limits.max), "max": int(limits.min), "and": -1}
+    return _FOLDS[operation], whole.get(operation, 0)
+
+
 def decode_fold(form: Form, scope: Scope) -> Step:
     """``redux.sync``: a fold of an integer over the member mask, for all of its lanes."""
     instruction, type = form.instruction, form.type
-    operation = form.one_of(tuple(_FOLDS))
-    if type.kind == "float" or not operation:
-        raise UnknownForm(f"{instruction.name}")
-    fold = _FOLDS[operation]
-    limits = np.iinfo(type.value)
-    neutral = {"min": limits.max, "max": limits.min, "and": -1}.get(operation, 0)
+    fold, neutral = fold_of(form)
     put = writer(instruction.operands[0], type, scope)
     value = reader(instruction.operands[1], type, scope)
     members = _member_reader(instruction.operands[2], scope)
@@ -161,7 +175,7 @@ def decode_fold(form: Form, scope: Scope) -> Step:
         named = _named(members(machine)) & threads.warps(threads.mask)[:, None, :]
         rest = np.array(neutral).astype(type.value)
         chosen = np.where(named, rows[:, None, :], rest)
-        made = chosen[:, :, 0]
+        made = fold(chosen[:, :, 0], chosen[:, :, 0]) if type.kind == "float" else chosen[:, :, 0]
         for lane in range(1, WARP):
             made = fold(made, chosen[:, :, lane])
         put(threads, made.reshape(-1))

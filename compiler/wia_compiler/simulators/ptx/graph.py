@@ -19,7 +19,7 @@ from wia_compiler.simulators.ptx.syntax import Entry, Instruction, Symbol
 ENDINGS = ("bra", "brx", "ret", "exit", "trap")
 BARRIERS = ("bar", "barrier")
 WMMA = ("wmma.load", "wmma.mma", "wmma.store")
-WHOLE_WARP = ("mma", "ldmatrix", "stmatrix", "wgmma", *WMMA)
+WHOLE_WARP = ("mma", "ldmatrix", "stmatrix", "movmatrix", "wgmma", *WMMA)
 GATHERINGS = ("shfl", "vote", "match", "redux", "elect", *WHOLE_WARP)
 
 

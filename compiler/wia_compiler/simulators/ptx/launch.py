@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wia_compiler.base.errors import ArgumentError
 from wia_compiler.base.source import Source
+from wia_compiler.simulators.ptx.clusters import MOST_BLOCKS
 from wia_compiler.simulators.ptx.counted import Counted
 from wia_compiler.simulators.ptx.counters import LineCounts, line_counts, totals_of, with_ratios
 from wia_compiler.simulators.ptx.faults import PtxFault
@@ -72,7 +73,7 @@ def run(
     args: Sequence[Any],
     *,
     shared_bytes: int = 0,
-    cluster: int | Sequence[int] = 1,
+    cluster: int | Sequence[int] | None = None,
     counters: bool = True,
     budget: int | None = 10**9,
     name: str = "<ptx>",
@@ -87,7 +88,8 @@ def run(
     written in place (any strides: the pointer is that of the first element, and arrays that share
     memory share it there); numpy scalars and Python numbers are passed by value; a ``TensorMap``,
     or a mapping of the names of its arguments to them, is a tensor map. ``shared_bytes``
-    is the dynamic shared memory; a ``cluster`` can only have one block. ``counters`` leaves out
+    is the dynamic shared memory; ``cluster`` is how many blocks make a cluster (one to three sizes,
+    each a divisor of the grid's; what the entry requires, if left out). ``counters`` leaves out
     those of memory where it is false.
     ``budget`` bounds the warp instructions, so that a kernel that never ends is an error.
     ``engine`` is ``"numpy"`` (the reference), ``"compiled"`` (machine code for this CPU; what it
@@ -111,14 +113,22 @@ def run(
     args = [_argument(each) for each in args]
     blocks, threads = _size(grid, "grid"), _size(block, "block")
     _check_sizes(kernel, blocks, threads)
-    _check_cluster(kernel, _size(cluster, "cluster"))
+    asked = None if cluster is None else _size(cluster, "cluster")
+    size = _cluster_of(kernel, asked, blocks, module.target)
     if engine not in get_args(Engine):
         raise ArgumentError(f"engine={engine!r}: expected one of {', '.join(get_args(Engine))}")
-    sizes = LaunchSizes(blocks, threads, counters, budget)
+    sizes = LaunchSizes(blocks, threads, counters, budget, cluster=size)
     findings: tuple[Finding, ...] = ()
     if (debug or jitter is not None) and engine == "compiled":
         word = "debug=True" if debug else "jitter="
         raise ArgumentError(f"{word} runs on numpy: leave engine= out")
+    several = sizes.clusters.blocks > 1
+    if debug and several:
+        raise ArgumentError(
+            f"debug=True: clusters of {_by(size)} blocks are not checked, expected one block"
+        )
+    if several:
+        engine = "numpy"
     if jitter is not None:
         engine, sizes = "numpy", replace(sizes, jitter=Jitter(jitter))
     if debug:
@@ -213,17 +223,31 @@ def _size(value: int | Sequence[int], what: str) -> Size:
     return x, y, z
 
 
-def _check_cluster(entry: Entry, cluster: Size) -> None:
-    """Clusters are of one block, whoever asks for them."""
-    for who, sizes in (
-        (f".reqnctapercluster of {entry.name}", entry.cluster),
-        ("cluster", cluster),
-    ):
-        if sizes is not None and sizes != (1, 1, 1):
+def _cluster_of(entry: Entry, cluster: Size | None, grid: Size, target: str) -> Size | None:
+    """The cluster of a launch: what the text requires, or else what was asked for."""
+    if cluster is not None and entry.cluster not in (None, cluster):
+        raise ArgumentError(
+            f"cluster: {_by(cluster)} blocks, but {entry.name} requires {_by(entry.cluster)} "
+            "(.reqnctapercluster)"
+        )
+    size = entry.cluster or cluster
+    if size is None or size == (1, 1, 1):
+        return size
+    if int("".join(each for each in target if each.isdigit()) or 0) < 90:
+        raise ArgumentError(f"cluster: {_by(size)} blocks, but {target} has no clusters")
+    count = size[0] * size[1] * size[2]
+    if not 1 <= count <= MOST_BLOCKS or min(size) < 1:
+        raise ArgumentError(f"cluster: {_by(size)} blocks, expected 1 to {MOST_BLOCKS}")
+    for axis, blocks, each in zip("xyz", grid, size, strict=True):
+        if blocks % each:
             raise ArgumentError(
-                f"{who}: {' x '.join(map(str, sizes))} blocks, expected 1: clusters of several "
-                "blocks are not simulated"
+                f"grid: size {blocks} along {axis}, expected a multiple of the cluster's {each}"
             )
+    return size
+
+
+def _by(size: Size | None) -> str:
+    return " x ".join(map(str, size or (1, 1, 1)))
 
 
 def _check_sizes(entry: Entry, grid: Size, block: Size) -> None:

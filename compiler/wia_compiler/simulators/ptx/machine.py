@@ -14,6 +14,7 @@ from wia_compiler.base.source import Source
 from wia_compiler.simulators.ptx.bulk_copies import BulkUnit
 from wia_compiler.simulators.ptx.checks import Checks
 from wia_compiler.simulators.ptx.cluster_barrier import ClusterBarrier
+from wia_compiler.simulators.ptx.clusters import OFFSET_MASK, RANK_SHIFT
 from wia_compiler.simulators.ptx.copies import Copies
 from wia_compiler.simulators.ptx.counting import ideal_sectors, sectors, wavefronts
 from wia_compiler.simulators.ptx.faults import PtxFault
@@ -57,6 +58,7 @@ class Machine:
     copies: Copies
     bulk: BulkUnit
     cluster: ClusterBarrier
+    cluster_blocks: int = 1
     counts_memory: bool = True
     traffic: dict[tuple[int, str], Traffic] = field(default_factory=dict[tuple[int, str], Traffic])
     checks: Checks | None = None
@@ -142,6 +144,10 @@ class Machine:
     ) -> tuple[NDArray[np.uint8], Offsets]:  # fmt: skip
         """The same, without counting it and without telling the checks."""
         threads = self.threads
+        whose = None
+        if space == "shared" and self.cluster_blocks > 1 and reaches_cluster(instruction):
+            whose, offsets = self.owners(threads.block_of[lanes], offsets)
+            self.check_owners(instruction, lanes, whose)
         crooked = offsets % size != 0
         if crooked.any():
             at = int(np.argmax(crooked))
@@ -154,7 +160,22 @@ class Machine:
         if wrong.any():
             at = int(np.argmax(wrong))
             self._misplaced(instruction, space, lanes[at], offsets[at], size, "is out of range for")
+        if whose is not None:
+            start = whose * self.shared.shape[-1]
         return memory.reshape(-1), start + offsets
+
+    def owners(self, blocks: Offsets, offsets: Offsets) -> tuple[Offsets, Offsets]:
+        """Whose shared memory addresses of blocks are in, and where in it; -1 for no block."""
+        code = offsets >> RANK_SHIFT
+        first = blocks // self.cluster_blocks * self.cluster_blocks
+        named = np.where(code <= self.cluster_blocks, first + code - 1, -1)
+        return np.where(code == 0, blocks, named), offsets & OFFSET_MASK
+
+    def check_owners(self, instruction: Instruction, lanes: Offsets, whose: Offsets) -> None:
+        """Refuse addresses of blocks that the cluster does not have."""
+        if (whose < 0).any():
+            name = self.thread_name(int(lanes[np.argmax(whose < 0)]))
+            self.fault(instruction, f"an address of no block of the cluster, in {name}")
 
     def shared_chunks(
         self, instruction: Instruction, number: int, warps: Offsets, addresses: Offsets
@@ -227,7 +248,7 @@ class Machine:
         active = np.zeros(count, bool)
         active[lanes] = True
         where = np.zeros(count, np.int64)
-        where[lanes] = offsets
+        where[lanes] = offsets & OFFSET_MASK if space == "shared" else offsets
         rows, places = active.reshape(-1, WARP), where.reshape(-1, WARP)
         asked = rows.any(axis=1)
         if not asked.all():
@@ -240,6 +261,12 @@ class Machine:
         else:
             traffic.sectors += int(sectors(places, rows).sum())
             traffic.ideal_sectors += int(ideal_sectors(rows, size).sum())
+
+
+def reaches_cluster(instruction: Instruction) -> bool:
+    """Whether an instruction may touch the shared memory of other blocks."""
+    words = instruction.modifiers
+    return "shared::cluster" in words or not {"shared", "shared::cta"} & set(words)
 
 
 Step = Callable[[Machine], None]

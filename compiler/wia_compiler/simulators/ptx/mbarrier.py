@@ -105,27 +105,17 @@ class Barriers:
 
     ``changes`` goes up whenever a barrier changes, so that who sleeps can look again;
     ``on_phase`` is told of a phase that is over (the barrier, the threads of what came with it).
-    ``flying`` transfers are on their way, ``in_flight_at`` has how many for each 8 bytes.
     """
 
     def __init__(self, shared: NDArray[np.uint8]):
         self._words = shared.reshape(-1)[: shared.size // 8 * 8].view(np.uint64)
         self._transfers: dict[int, list[Transfer]] = {}
-        self.flying = 0
-        self.in_flight_at = np.zeros(len(self._words), np.int32)
         self.changes = 0
         self.on_phase: Callable[[int, list[int]], None] | None = None
 
     def in_flight(self) -> list[tuple[int, Transfer]]:
         """Transfers that have not landed, each with the place of its barrier."""
         return [(place, each) for place, some in self._transfers.items() for each in some]
-
-    def clear(self) -> None:
-        """Forget what is on its way: the blocks have ended."""
-        for place in self._transfers:
-            self.in_flight_at[place // BARRIER_BYTES] = 0
-        self._transfers = {}
-        self.flying = 0
 
     def init(self, place: int, count: int) -> None:
         """``mbarrier.init``: phase 0, which waits for ``count`` arrivals."""
@@ -202,8 +192,6 @@ class Barriers:
         """Something is on its way."""
         self.word(place)
         self._transfers.setdefault(place, []).append(transfer)
-        self.in_flight_at[place // BARRIER_BYTES] += 1
-        self.flying += 1
         self.changes += 1
 
     def add_pending(self, place: int) -> None:
@@ -228,8 +216,6 @@ class Barriers:
         waiting = self._transfers.get(place, [])
         rest = [each for each in waiting if not each.counted]
         self._transfers[place] = rest
-        self.flying -= len(waiting) - len(rest)
-        self.in_flight_at[place // BARRIER_BYTES] = len(rest)
         for transfer in waiting:
             if transfer.counted:
                 transfer.land()

@@ -45,6 +45,8 @@ class Scope:
         declared = self.entry.registers.get(name)
         if declared is not None:
             return declared
+        if name == "%is_explicit_cluster":
+            return TYPES["pred"]
         if name.startswith(_COORDINATES) or name in _KNOWN:
             return TYPES[f"u{_SPECIAL_BITS.get(name, 32)}"]
         raise UnknownForm(f"no register {name}")
@@ -69,7 +71,8 @@ _COORDINATES = (
 _KNOWN = (
     "%laneid", "%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%lanemask_eq", "%lanemask_lt",
     "%lanemask_le", "%lanemask_gt", "%lanemask_ge", "%total_smem_size", "%clock", "%clock64",
-    "%globaltimer", "%cluster_ctarank", "%cluster_nctarank",
+    "%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%clock_hi", "%dynamic_smem_size",
+    "%cluster_ctarank", "%cluster_nctarank", "%is_explicit_cluster",
 )  # fmt: skip
 
 
@@ -122,6 +125,12 @@ def _constant(operand: Immediate, type: PtxType) -> Array:
     whole = int(operand.value) % (1 << type.bits)
     made = np.full((1,), whole, type.holder).view(type.value)
     return made if type.lanes > 1 else made.reshape(())
+
+
+def is_predicate(operand: Operand, scope: Scope) -> bool:
+    """Whether an operand is a register that holds a truth value."""
+    meant = scope.meant(operand)
+    return isinstance(meant, Register) and scope.register(meant.name).kind == "predicate"
 
 
 def address_reader(operand: Operand, scope: Scope) -> Read:

@@ -224,7 +224,10 @@ def _instruction(cursor: Cursor, location: tuple[int, int, int] | None) -> Instr
 def _without_hint(instruction: Instruction) -> Instruction:
     """A load or store without its cache policy, which changes nothing that is simulated."""
     words = instruction.modifiers
-    if instruction.opcode in ("ld", "st", "atom", "red") and _CACHE_HINT in words:
+    takes = instruction.opcode in ("ld", "st", "atom", "red", "multimem") or (
+        instruction.opcode == "cp" and "bulk" not in words
+    )
+    if takes and _CACHE_HINT in words:
         kept = tuple(word for word in words if word != _CACHE_HINT)
         return replace(instruction, modifiers=kept, operands=instruction.operands[:-1])
     return instruction

@@ -15,6 +15,7 @@ from wia_compiler.base.errors import ArgumentError
 from wia_compiler.simulators.ptx.bulk_copies import BulkUnit
 from wia_compiler.simulators.ptx.checks import Checks
 from wia_compiler.simulators.ptx.cluster_barrier import ClusterBarrier
+from wia_compiler.simulators.ptx.clusters import Clusters
 from wia_compiler.simulators.ptx.copies import Copies
 from wia_compiler.simulators.ptx.counted import Counted
 from wia_compiler.simulators.ptx.decode import Decoded, decode
@@ -51,6 +52,12 @@ class LaunchSizes:
     counts_memory: bool
     budget: int | None
     jitter: Jitter | None = None
+    cluster: Size | None = None
+
+    @property
+    def clusters(self) -> Clusters:
+        """The clusters that the grid falls into."""
+        return Clusters(self.grid, self.cluster or (1, 1, 1), self.cluster is not None)
 
 
 def is_loaded() -> bool:
@@ -120,6 +127,7 @@ class Prepared:
             addresses[each.name] = -(-used["shared"] // each.align) * each.align
         self.shared_bytes = max([used["shared"], *(addresses[each.name] for each in dynamic)])
         self.shared_bytes += shared_bytes
+        self.dynamic_bytes = shared_bytes
         most = max_shared_bytes(self.module.target)
         if self.shared_bytes > most:
             raise ArgumentError(
@@ -167,7 +175,10 @@ class Prepared:
         grid, block = launch.grid, launch.block
         total = grid[0] * grid[1] * grid[2]
         warps = -(-block[0] * block[1] * block[2] // WARP)
-        chunk = max(1, _THREADS_AT_A_TIME // (warps * WARP))
+        clusters = launch.clusters
+        order, together = clusters.order(), clusters.blocks
+        # All blocks of a cluster run at once.
+        chunk = max(1, _THREADS_AT_A_TIME // (warps * WARP * together)) * together
         scheduler = Scheduler(
             self.blocks, self.code, self.scope, self.module.source, launch.budget, patience
         )
@@ -175,7 +186,11 @@ class Prepared:
         with np.errstate(all="ignore"):
             for first in range(0, total, chunk):
                 count = min(chunk, total - first)
-                threads = Threads(first, count, grid, block)
+                threads = Threads(order[first : first + count], grid, block)
+                places = (threads.specials[f"%ctaid.{axis}"] for axis in "xyz")
+                threads.specials |= clusters.specials(tuple(places))  # pyright: ignore[reportArgumentType]
+                threads.specials["%total_smem_size"] = np.full((), self.shared_bytes, np.uint32)
+                threads.specials["%dynamic_smem_size"] = np.full((), self.dynamic_bytes, np.uint32)
                 shared = np.zeros((count, _row(self.shared_bytes)), np.uint8)
                 bulk = BulkUnit(
                     self.device,
@@ -186,6 +201,7 @@ class Prepared:
                     launch.counts_memory,
                     Barriers(shared),
                     traffic=counted.traffic,
+                    cluster_blocks=together,
                 )
                 machine = Machine(
                     self.module.source,
@@ -196,7 +212,8 @@ class Prepared:
                     np.zeros((threads.count, _row(self.local_bytes)), np.uint8),
                     Copies(threads.count, None if checks is None else checks.arrived),
                     bulk,
-                    ClusterBarrier.of(threads.block_of),
+                    ClusterBarrier.of(threads.block_of, together),
+                    together,
                     launch.counts_memory,
                     counted.traffic,
                     checks,
@@ -263,6 +280,7 @@ class Prepared:
             len(self.blocks),
             self.entry.instructions,
             launch.counts_memory,
+            self.dynamic_bytes,
         )
         first = self.blocks[0].rank
         started = time.process_time()

@@ -17,7 +17,7 @@ CHUNK_BYTES = 16
 """What a swizzle moves as a whole."""
 _PERIOD = 1024
 """Bytes after which the widest swizzle repeats."""
-_MOVED = (0, 0x10, 0x30, 0x70)
+MOVED = (0, 0x10, 0x30, 0x70)
 """By the driver's number of a swizzle, the bits of an address that it changes: each is combined
 with the bit three places above it."""
 
@@ -112,4 +112,4 @@ def box_chunks(start: int, row: int, tensor: TiledTensor) -> NDArray[np.int64]:
 @lru_cache(maxsize=256)
 def _chunks(start: int, size: int, swizzle: int) -> NDArray[np.int64]:
     places = start + np.arange(0, size, CHUNK_BYTES, dtype=np.int64)
-    return (places ^ ((places >> 3) & _MOVED[swizzle])) // CHUNK_BYTES
+    return (places ^ ((places >> 3) & MOVED[swizzle])) // CHUNK_BYTES

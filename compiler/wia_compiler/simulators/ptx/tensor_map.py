@@ -39,10 +39,15 @@ ELEMENTS: tuple[np.dtype[Any], ...] = (
     _BF16,
 )
 """The type of an element by that number."""
-_MOST_AXES, _MOST_BOX, _MOST_ELEMENT_STRIDE = 5, 256, 8
+MOST_AXES, _MOST_BOX, _MOST_ELEMENT_STRIDE = 5, 256, 8
 _STRIDE_ALIGNMENT, _MOST_STRIDE, _MOST_SIZE = 16, 1 << 40, 1 << 32
 _FORM = struct.Struct("<8sQ5Q5Q5H5B4B")
-_MARK = b"tile map"
+MAP_MARK = b"tile map"
+MAP_OFFSETS = {
+    **{"address": 8, "sizes": 16, "strides": 56, "box": 96, "element_strides": 106},
+    **{"axes": 111, "data_type": 112, "swizzle": 113, "fills_nan": 114},
+}
+"""Where the parts of a map lie in its bytes, those for each axis from the innermost on."""
 
 
 @dataclass(frozen=True)
@@ -89,13 +94,13 @@ class TiledTensor:
 
     def encoded(self) -> bytes:
         """The 128 bytes of the map."""
-        missing = _MOST_AXES - len(self.sizes)
+        missing = MOST_AXES - len(self.sizes)
 
         def five(values: Sequence[int]) -> tuple[int, ...]:
             return (*values, *(0,) * missing)
 
         content = _FORM.pack(
-            _MARK,
+            MAP_MARK,
             self.address,
             *five(self.sizes),
             *five(self.strides),
@@ -110,7 +115,7 @@ class TiledTensor:
 def decoded_map(content: bytes) -> TiledTensor | None:
     """The map that 128 bytes are, ``None`` where they are none."""
     mark, address, *numbers = _FORM.unpack(content[: _FORM.size])
-    if mark != _MARK:
+    if mark != MAP_MARK:
         return None
     axes, data_type, swizzle, fills_nan = numbers[20:]
     rows = [tuple(numbers[start : start + axes]) for start in (0, 5, 10, 15)]
@@ -217,8 +222,8 @@ def _check_axes(
 ) -> None:  # fmt: skip
     """The bounds of the driver for each axis, all lists outermost first."""
     axes = len(sizes)
-    if not 1 <= axes <= _MOST_AXES:
-        raise ArgumentError(f"shape: {axes} axes, expected 1 to {_MOST_AXES}")
+    if not 1 <= axes <= MOST_AXES:
+        raise ArgumentError(f"shape: {axes} axes, expected 1 to {MOST_AXES}")
     for name, values in (("strides", strides), ("box", box), ("element_strides", every)):
         if len(values) != axes:
             raise ArgumentError(f"{name}: {len(values)} numbers, expected {axes}, one an axis")

@@ -16,20 +16,21 @@ Size = tuple[int, int, int]
 
 
 class Threads:
-    """Some blocks of a launch, thread by thread; each block is filled up to whole warps.
+    """Some blocks of a launch by their numbers, thread by thread; each is filled up to whole warps.
 
     Registers are arrays with one element a thread, kept as unsigned integers of their width (bool
     for predicates). Arrays are never changed in place, so that registers may share one.
     """
 
-    def __init__(self, first_block: int, block_count: int, grid: Size, block: Size):
+    def __init__(self, numbers: Array, grid: Size, block: Size):
+        block_count = len(numbers)
         self.threads_per_block = block[0] * block[1] * block[2]
         self.warps_per_block = -(-self.threads_per_block // WARP)
         padded = self.warps_per_block * WARP
         self.count = block_count * padded
         within = np.tile(np.arange(padded, dtype=np.uint32), block_count)
         self.block_of = np.repeat(np.arange(block_count), padded)
-        blocks = (first_block + self.block_of).astype(np.uint32)
+        blocks = numbers.astype(np.uint32)[self.block_of]
         self.exists: Mask = within < self.threads_per_block
         self.lane = within % WARP
         self.registers: dict[str, Array] = {}
@@ -78,6 +79,8 @@ def _specials(within: Array, blocks: Array, grid: Size, block: Size) -> dict[str
         "%clock": np.zeros((), np.uint32),
         "%clock64": np.zeros((), np.uint64),
         "%globaltimer": np.zeros((), np.uint64),
+        **{name: np.zeros((), np.uint32) for name in ("%globaltimer_lo", "%globaltimer_hi")},
+        **{name: np.zeros((), np.uint32) for name in ("%clock_hi", "%dynamic_smem_size")},
         "WARP_SZ": np.full((), WARP, np.uint32),
     }
     for name, place, size in (("tid", within, block), ("ctaid", blocks, grid)):
@@ -86,12 +89,4 @@ def _specials(within: Array, blocks: Array, grid: Size, block: Size) -> dict[str
         for axis, value, extent in zip("xyz", places, size, strict=True):
             found[f"%{name}.{axis}"] = value
             found[f"%n{name}.{axis}"] = np.full((), extent, np.uint32)
-    # A cluster is one block.
-    for axis in "xyz":
-        found[f"%clusterid.{axis}"] = found[f"%ctaid.{axis}"]
-        found[f"%nclusterid.{axis}"] = found[f"%nctaid.{axis}"]
-        found[f"%cluster_ctaid.{axis}"] = np.zeros((), np.uint32)
-        found[f"%cluster_nctaid.{axis}"] = np.ones((), np.uint32)
-    found |= {"%cluster_ctarank": np.zeros((), np.uint32)}
-    found |= {"%cluster_nctarank": np.ones((), np.uint32)}
     return found

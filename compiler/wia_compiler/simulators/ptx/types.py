@@ -63,6 +63,7 @@ TYPES: dict[str, PtxType] = {
         PtxType("bf16", 16, "float", np.dtype(ml_dtypes.bfloat16)),
         PtxType("f32", 32, "float", np.dtype(np.float32)),
         PtxType("tf32", 32, "float", np.dtype(np.float32)),
+        PtxType("f32x2", 64, "float", np.dtype(np.float32), lanes=2),
         PtxType("f64", 64, "float", np.dtype(np.float64)),
         PtxType("u16x2", 32, "unsigned", np.dtype(np.uint16), lanes=2),
         PtxType("s16x2", 32, "signed", np.dtype(np.int16), lanes=2),

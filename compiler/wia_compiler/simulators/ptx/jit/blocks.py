@@ -7,7 +7,6 @@ from wia_compiler.simulators.ptx.jit.layout import (
     BAIL,
     COPIES_BYTES,
     COUNTED,
-    FINISH,
     ISSUED,
     NAMED_BARRIERS,
     NAMED_BYTES,
@@ -84,7 +83,7 @@ clear:
   %c = phi i64 [ 0, %begin ], [ %c_next, %clear ]
   %c_offset = mul i64 %c, {COPIES_BYTES}
   %c_place = getelementptr i8, ptr %copies, i64 %c_offset
-  store <2 x i64> zeroinitializer, ptr %c_place, align 8
+  store <4 x i64> zeroinitializer, ptr %c_place, align 8
   %c_next = add i64 %c, 1
   %c_all = icmp uge i64 %c_next, %warp_count
   br i1 %c_all, label %ready_to_run, label %clear
@@ -209,9 +208,10 @@ copies_end:
   %idle = icmp eq i64 %outgoing, 0
   br i1 %idle, label %ended, label %finish
 finish:
-  %finished_copies = call i64 @call_out(ptr %context, i64 {FINISH}, i64 0, i64 0, ptr null)
-  %bad_end = icmp slt i64 %finished_copies, 0
-  br i1 %bad_end, label %stuck, label %ended
+  %finished_copies = call i1 @end_copies(ptr %context)
+  br i1 %finished_copies, label %ended, label %failed_end
+failed_end:
+  ret i32 {BAIL}
 {_agreement(layout)}
   %following = add i64 %number, 1
   br label %block

@@ -18,18 +18,24 @@ from wia_compiler.simulators.ptx.counted import Counted, Executed
 from wia_compiler.simulators.ptx.graph import BasicBlock
 from wia_compiler.simulators.ptx.jit.blocks import blocks_text
 from wia_compiler.simulators.ptx.jit.callbacks import Callbacks
+from wia_compiler.simulators.ptx.jit.departures import DEPARTURE_WORDS
 from wia_compiler.simulators.ptx.jit.kept import EntryCode, kept_code
 from wia_compiler.simulators.ptx.jit.layout import (
     CONTEXT,
     COPIES_BYTES,
     COUNTED_WORDS,
     DONE,
+    MOST_DEPARTURES,
+    MOST_FLIGHTS,
     SPENT,
+    TAKEN_BYTES,
     TRAFFIC_WORDS,
     WarpLayout,
 )
 from wia_compiler.simulators.ptx.jit.program import write_program
-from wia_compiler.simulators.ptx.mbarrier import Barriers
+from wia_compiler.simulators.ptx.jit.transfers import FLIGHT_WORDS
+from wia_compiler.simulators.ptx.limits import MAX_THREADS
+from wia_compiler.simulators.ptx.mbarrier import BARRIER_BYTES, Barriers
 from wia_compiler.simulators.ptx.memory import DeviceMemory
 from wia_compiler.simulators.ptx.operands import Scope
 from wia_compiler.simulators.ptx.syntax import Entry, Instruction, Module
@@ -162,6 +168,7 @@ class Launching:
     block_count: int
     code: Sequence[Instruction]
     counts_memory: bool
+    dynamic_bytes: int = 0
 
     bulk_traffic: dict[tuple[int, str], Traffic] = field(
         default_factory=dict[tuple[int, str], Traffic]
@@ -177,7 +184,6 @@ class Launching:
         warps = -(-threads // WARP)
         fresh = _fresh_warps(layout, warps, threads, block, first_rank)
         shared = aligned(np.zeros(-(-self.shared_bytes // 16) * 16 + 64, np.uint8))
-        barriers = Barriers(shared)
         unit = BulkUnit(
             self.device,
             self.parameters,
@@ -185,16 +191,17 @@ class Launching:
             len(shared),
             self.shared_bytes,
             self.counts_memory,
-            barriers,
+            Barriers(shared),
             traffic=self.bulk_traffic,
         )
-        callbacks = Callbacks(unit, self.code)
+        callbacks = Callbacks(unit)
         words: dict[str, Any] = {
             "arena": self.device.arena,
             "arena_bytes": len(self.device.arena),
             "ends": self.device.ends,
             "shared": shared,
             "shared_bytes": self.shared_bytes,
+            "dynamic_bytes": self.dynamic_bytes,
             "local": np.zeros(max(1, self.local_bytes * warps * WARP), np.uint8),
             "local_bytes": self.local_bytes,
             "parameters": self.parameters,
@@ -211,9 +218,12 @@ class Launching:
             "warp_count": warps,
             "copies": np.zeros(warps * COPIES_BYTES, np.uint8),
             "threads": threads,
-            "in_flight_at": barriers.in_flight_at,
+            "in_flight_at": np.zeros(len(shared) // BARRIER_BYTES + 1, np.int32),
             "call": callbacks.address,
+            "parameters_bytes": len(self.parameters),
         }
+        if any(each.opcode == "cp" for each in self.code):
+            words |= _room_for_copies(len(shared))
         for axis, size, count in zip("xyz", block, grid, strict=True):
             words |= {f"ntid.{axis}": size, f"nctaid.{axis}": count}
         self.words = words
@@ -253,6 +263,18 @@ class Launching:
                 requests, sectors, ideal, wavefronts, least = map(int, numbers)
                 traffic[at, space] = Traffic(requests, sectors, ideal, wavefronts, least, size)
         return Counted(executed, traffic | self.bulk_traffic)
+
+
+def _room_for_copies(shared_bytes: int) -> dict[str, NDArray[Any]]:
+    """Memory for copies on their way, to and from shared memory."""
+    return {
+        "flights": np.zeros(8 + MOST_FLIGHTS * FLIGHT_WORDS, np.int64),
+        "incoming": aligned(np.zeros(shared_bytes + 64, np.uint8)),
+        "arriving": np.zeros(shared_bytes // 16 + 16, np.uint8),
+        "departures": np.zeros(8 + MOST_DEPARTURES * DEPARTURE_WORDS, np.int64),
+        "taken": np.zeros(TAKEN_BYTES, np.uint8),
+        "open_groups": np.zeros(MAX_THREADS, np.int64),
+    }
 
 
 def aligned(raw: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -92,7 +92,8 @@ def tanh(x: Array) -> Array:
     far = np.copysign((np.float64(1) - e) / (np.float64(1) + e), x)
     square = x * x
     near = x + x * square * (np.float64(-1 / 3) + square * np.float64(2 / 15))
-    return _where(size < np.float64(1e-2), near, far)
+    found = _where(size < np.float64(1e-2), near, far)
+    return _where(x == 0, x, found)
 
 
 FUNCTIONS: dict[str, Callable[[Array], Array]] = {

@@ -15,6 +15,8 @@ CONTEXT = (
     *("traffic", "budget", "ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z"),
     *("ctaid.x", "ctaid.y", "ctaid.z", "warps", "warp_count", "threads", "at", "copies"),
     *("states", "named", "mode", "changes", "outgoing", "in_flight_at", "call"),
+    *("parameters_bytes", "flights", "incoming", "arriving", "departures", "taken", "open_groups"),
+    "dynamic_bytes",
 )
 """Names of the context's 64-bit words, in order: addresses and numbers."""
 COUNTED_WORDS = 5
@@ -27,10 +29,11 @@ BAIL, SPENT, STUCK, PARTED = -1, -2, -3, -4
 budget, barriers that never open, lanes that part ways in code for whole warps."""
 MOST_COPIES = 256
 """Asynchronous copies of a warp that may be on their way at once."""
-COPY_BYTES = 8 + 8 + 4 * WARP + 16 * WARP
-"""One of them: its group, the bytes of a lane, where each lane's go (-1: nowhere), the bytes."""
+COPY_BYTES = 8 + 8 + 4 * WARP + 16 * WARP + 8
+"""One of them: its group, the bytes of a lane, where each lane's go (-1: nowhere), the bytes, its
+number among all of the warp."""
 COPIES_BYTES = 64 + MOST_COPIES * COPY_BYTES
-"""All of a warp: the open group, the number of copies, then these."""
+"""All of a warp: the open group, the number of copies, how many there were, then these."""
 COUNTED, ASLEEP = 100, 1000
 """The state of a warp: 0 where it can run, -1 where it has ended, n + 1 where it waits at barrier n
 of all threads, ``COUNTED`` + n at one with a count, ``ASLEEP`` for the phase of an mbarrier."""
@@ -41,9 +44,10 @@ those whose predicate holds and all (i32 each); the last is that of the cluster.
 CLUSTER_BARRIER = 16
 BULK_VALUES = 12
 """Operands of a bulk copy at most."""
-SETTLE, LAND, FINISH = -1, -2, -3
-"""What compiled code calls for besides bulk copies, which it names by their number: to complete
-what is on its way for a barrier, to land it once its phase is over, to end a block."""
+MOST_FLIGHTS, MOST_DEPARTURES = 4096, 1024
+"""Copies to shared memory, and out of it, that may be on their way in a block."""
+TAKEN_BYTES = 1 << 22
+"""Room for what copies out of shared memory have read and not written yet."""
 OPEN_GROUP, ISSUED, PRODUCT_HEADER = 0, 8, 64
 """Of the products of a warp: where the open group and the order of all are; a list's header."""
 DONE = 0x7FFFFFFF

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from wia_compiler.simulators.ptx.decode_matrix import matrix_count
+from wia_compiler.simulators.ptx.decode_matrix import check_matrix_move, matrix_count
 from wia_compiler.simulators.ptx.jit.access import (
     Access,
     Window,
@@ -116,6 +116,23 @@ def _column(function: Function, base: str, rows: Value, matrix: int) -> list[Val
         text = f"lshr {function.vector(U32)} {{0}}, {{1}}"
         found.append(converted(function, function.each(U32, text, value, upper), U16))
     return found
+
+
+def write_matrix_move(lanes: Lanes, form: Form) -> None:
+    """``movmatrix``: the matrix that the registers hold, transposed."""
+    check_matrix_move(form)
+    _whole(lanes)
+    function = lanes.function
+    target, source = form.instruction.operands
+    value = lanes.read(source, TYPES["b32"])
+    upper = _lane_constants(function, [16 * (each % 2) for each in _DOWN], U32)
+    halves: list[Value] = []
+    for half in range(2):
+        row = [4 * (2 * each + half) + down // 2 for each, down in zip(_ACROSS, _DOWN, strict=True)]
+        held = permuted(function, value, _lane_constants(function, row, U32))
+        text = f"lshr {function.vector(U32)} {{0}}, {{1}}"
+        halves.append(converted(function, function.each(U32, text, held, upper), U16))
+    lanes.write(target, TYPES["b32"], joined(function, halves, U32))
 
 
 def write_matrix_store(lanes: Lanes, form: Form, slots: Slots) -> None:

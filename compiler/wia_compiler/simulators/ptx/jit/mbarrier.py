@@ -1,10 +1,12 @@
 """``mbarrier`` in compiled code: the 64 bits of a barrier, one lane after the other.
 
-What is on its way for a barrier is kept outside (``callbacks``), which is called for it. Whatever a
-barrier must not be asked for ends the launch; the other engine then says what it was.
+What is on its way for a barrier is noted by ``transfers``. Whatever a barrier must not be asked for
+ends the launch; the other engine then says what it was.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +22,7 @@ from wia_compiler.simulators.ptx.jit.access import (
 from wia_compiler.simulators.ptx.jit.code import Function, Value, element_type
 from wia_compiler.simulators.ptx.jit.conversions import converted
 from wia_compiler.simulators.ptx.jit.lanes import Lanes, lanes_of_mask
-from wia_compiler.simulators.ptx.jit.layout import LAND, SETTLE, word_offset
+from wia_compiler.simulators.ptx.jit.layout import word_offset
 from wia_compiler.simulators.ptx.jit.warp import active_bits
 from wia_compiler.simulators.ptx.mbarrier import (
     BARRIER_BYTES,
@@ -79,6 +81,17 @@ def kept(function: Function, name: str) -> Value:
         place = function.new(f"getelementptr i64, ptr %{name}, i64 {part * width}")
         parts.append(function.new(f"load <{width} x i64>, ptr {place}, align 8"))
     return Value(U64, tuple(parts))
+
+
+def kept_row(function: Function, name: str, dtype: np.dtype[Any], row: int) -> Value:
+    """A row that ``keep`` put somewhere, as it is by now."""
+    element, width = element_type(dtype), function.width
+    parts: list[str] = []
+    for part in range(function.parts):
+        offset = row * 32 + part * width
+        place = function.new(f"getelementptr {element}, ptr %{name}, i64 {offset}")
+        parts.append(function.new(f"load <{width} x {element}>, ptr {place}, align 8"))
+    return Value(dtype, tuple(parts))
 
 
 def write_mbarrier(lanes: Lanes, form: Form, complete: str | None) -> None:
@@ -173,23 +186,11 @@ def mbarrier_text() -> str:
     tx_mask = (1 << TX_BITS) - 1
     top = 64 - TX_SHIFT - TX_BITS
     return f"""
-define internal i64 @call_out(ptr %context, i64 %what, i64 %a, i64 %b, ptr %values) noinline {{
+; Sectors and bytes of a box whose rows do not ascend, which are counted outside.
+define internal i64 @call_out(ptr %context, i64 %a, i64 %b, ptr %values) noinline {{
 {_word("call", "function", "ptr")}
-  %result = call i64 %function(i64 %what, i64 %a, i64 %b, ptr %values)
-{_word("outgoing", "outgoing")}
-{_word("changes", "changes")}
-  %fine = icmp sge i64 %result, 0
-  %left = lshr i64 %result, 1
-  %kept = select i1 %fine, i64 %left, i64 %outgoing
-  store i64 %kept, ptr %outgoing_place, align 8
-  %yes = and i64 %result, 1
-  ; Asking once more for a phase that is not over changes nothing.
-  %asks = icmp eq i64 %what, {SETTLE}
-  %change = select i1 %asks, i64 %yes, i64 1
-  %more = add i64 %changes, %change
-  store i64 %more, ptr %changes_place, align 8
-  %told = select i1 %fine, i64 %yes, i64 -1
-  ret i64 %told
+  %result = call i64 %function(i64 %a, i64 %b, ptr %values)
+  ret i64 %result
 }}
 
 define internal i1 @barrier_one(ptr %context, i64 %place, i64 %value, i64 %tx, ptr %token,
@@ -279,9 +280,8 @@ put:
   %lands = and i1 %flips, %busy
   br i1 %lands, label %land, label %yes
 land:
-  %landed = call i64 @call_out(ptr %context, i64 {LAND}, i64 %place, i64 0, ptr null)
-  %fine = icmp sge i64 %landed, 0
-  ret i1 %fine
+  call void @land(ptr %context, i64 %place)
+  ret i1 true
 yes:
   ret i1 true
 no:
@@ -343,7 +343,7 @@ known:
   %is_one = zext i1 %is_over to i64
   br i1 %certain, label %work, label %ask
 ask:
-  %told = call i64 @call_out(ptr %context, i64 {SETTLE}, i64 %place, i64 %value, ptr null)
+  %told = call i64 @settle(ptr %context, i64 %place, i64 %value)
   %bad = icmp slt i64 %told, 0
   br i1 %bad, label %failed, label %work
 work:

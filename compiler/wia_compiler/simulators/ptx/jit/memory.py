@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from wia_compiler.simulators.ptx.bulk_copies import TMA
 from wia_compiler.simulators.ptx.decode_memory import (
     WINDOWS,
     check_memory_flags,
@@ -78,6 +79,9 @@ def accesses_of(form: Form) -> tuple[tuple[str, int], ...]:
     if form.instruction.opcode in ("ldmatrix", "stmatrix"):
         return (("shared", MATRIX_ROW_BYTES),)
     if form.instruction.opcode == "cp" and "bulk" in form.flags:
+        uncounted = {"commit_group", "wait_group", "prefetch"}
+        return () if uncounted & form.flags else ((TMA, 0),)
+    if form.instruction.opcode == "cp" and "mbarrier" in form.flags:
         return ()
     if form.instruction.opcode in ("wmma.load", "wmma.store"):
         return ((memory_space(space_of(form)), movement_of(form).access_bytes),)

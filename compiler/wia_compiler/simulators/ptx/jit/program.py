@@ -18,10 +18,12 @@ from wia_compiler.simulators.ptx.decode_cluster import decode_cluster_barrier
 from wia_compiler.simulators.ptx.graph import WHOLE_WARP, BasicBlock, gathers, waits_for_phase
 from wia_compiler.simulators.ptx.jit.access import bail_if
 from wia_compiler.simulators.ptx.jit.atomics import write_atomic
-from wia_compiler.simulators.ptx.jit.bulk import write_bulk
+from wia_compiler.simulators.ptx.jit.boxes import box_text
+from wia_compiler.simulators.ptx.jit.bulk import reduction_of, write_bulk
 from wia_compiler.simulators.ptx.jit.code import Function, Value
 from wia_compiler.simulators.ptx.jit.copies import copies_text, write_copy
 from wia_compiler.simulators.ptx.jit.counts import add_to
+from wia_compiler.simulators.ptx.jit.departures import departures_text
 from wia_compiler.simulators.ptx.jit.flow import Flow, is_end, places_of
 from wia_compiler.simulators.ptx.jit.lanes import Lanes, lanes_of_mask, mask_bits
 from wia_compiler.simulators.ptx.jit.layout import (
@@ -41,6 +43,7 @@ from wia_compiler.simulators.ptx.jit.liveness import (
 )
 from wia_compiler.simulators.ptx.jit.matrix import (
     write_matrix_load,
+    write_matrix_move,
     write_matrix_store,
 )
 from wia_compiler.simulators.ptx.jit.mbarrier import (
@@ -65,6 +68,7 @@ from wia_compiler.simulators.ptx.jit.named import (
 from wia_compiler.simulators.ptx.jit.specials import word
 from wia_compiler.simulators.ptx.jit.support import DECLARATIONS, support_text
 from wia_compiler.simulators.ptx.jit.together import where_all_hold
+from wia_compiler.simulators.ptx.jit.transfers import transfers_text
 from wia_compiler.simulators.ptx.jit.values import write_move, write_value
 from wia_compiler.simulators.ptx.jit.warp import (
     active_bits,
@@ -95,6 +99,7 @@ _WARP_WRITERS: dict[str, Callable[[Lanes, Form], None]] = {
     "redux": write_fold,
     "activemask": write_active_mask,
     "elect": write_elect,
+    "movmatrix": write_matrix_move,
     "mapa": write_map,
     "getctarank": write_rank,
     "mov": write_move,
@@ -206,6 +211,9 @@ class _Writer:
                 support_text(),
                 copies_text(),
                 mbarrier_text(),
+                box_text(),
+                transfers_text(),
+                departures_text(function, {reduction_of(each) for each in self.code} - {""}),
                 named_text(self.layout),
                 *function.outlined.values(),
                 declarations,
@@ -467,7 +475,7 @@ class _Writer:
         if opcode == "mbarrier":
             write_mbarrier(lanes, form, self._complete)
         elif opcode == "cp" and "bulk" in form.flags:
-            write_bulk(lanes, form, at)
+            write_bulk(lanes, form, at, self._slots(at))
         elif opcode in _MEMORY_WRITERS:
             _MEMORY_WRITERS[opcode](lanes, form, self._slots(at))
         elif opcode in _WARP_WRITERS:

@@ -10,14 +10,16 @@ from wia_compiler.simulators.ptx.jit.code import Function, Value
 from wia_compiler.simulators.ptx.jit.conversions import converted
 from wia_compiler.simulators.ptx.jit.layout import WarpLayout, word_offset
 from wia_compiler.simulators.ptx.threads import WARP
+from wia_compiler.simulators.ptx.values.form import UnknownForm
 
 if TYPE_CHECKING:
     from wia_compiler.simulators.ptx.jit.lanes import Lanes
 
 U32 = np.dtype(np.uint32)
 _FIXED = {
-    **{"%smid": 0, "%nsmid": 1, "%gridid": 0, "%total_smem_size": 0},
-    **{"%clock": 0, "%clock64": 0, "%globaltimer": 0},
+    **{"%smid": 0, "%nsmid": 1, "%gridid": 0},
+    **{"%clock": 0, "%clock_hi": 0, "%clock64": 0},
+    **{"%globaltimer": 0, "%globaltimer_lo": 0, "%globaltimer_hi": 0},
     **{"%cluster_ctarank": 0, "%cluster_nctarank": 1},
     **{f"%cluster_ctaid.{axis}": 0 for axis in "xyz"},
     **{f"%cluster_nctaid.{axis}": 1 for axis in "xyz"},
@@ -49,6 +51,8 @@ def special_value(lanes: Lanes, name: str) -> Value:
     """A special register, as the other engine has it."""
     function, layout = lanes.function, lanes.layout
     dtype = lanes.scope.register(name).value
+    if name == "%is_explicit_cluster":
+        raise UnknownForm(f"{name}: how a launch was asked for")
     if name in _FIXED:
         return function.splat(_FIXED[name], dtype)
     if name == "%laneid":
@@ -60,6 +64,10 @@ def special_value(lanes: Lanes, name: str) -> Value:
     if name == "%warpid":
         first = first_thread(function, layout)
         return function.spread(function.new(f"lshr i32 {first}, 5"), U32)
+    sizes = {"%total_smem_size": "shared_bytes", "%dynamic_smem_size": "dynamic_bytes"}
+    if name in sizes:
+        size = function.new(f"trunc i64 {word(function, sizes[name])} to i32")
+        return function.spread(size, U32)
     source = "warp_count" if name == "%nwarpid" else name[1:].replace("clusterid", "ctaid")
     return function.spread(function.new(f"trunc i64 {word(function, source)} to i32"), U32)
 

@@ -81,7 +81,7 @@ _NATIVE: dict[str, Callable[..., Value]] = {
 def _write_packed(lanes: Lanes, form: Form, row: Row) -> None:
     """An operation on two halves in one register: on each half, put together again."""
     target, *sources = form.instruction.operands
-    types, (result,) = row.sources(form), row.results(form)
+    types, (result, *_) = row.sources(form), row.results(form)
     if form.instruction.opcode == "cvt":
         if result.lanes != 2 or len(sources) != 2:
             raise UnknownForm(form.instruction.name)
@@ -94,14 +94,23 @@ def _write_packed(lanes: Lanes, form: Form, row: Row) -> None:
             operands = [
                 _half(lanes, each, type, half) for each, type in zip(sources, types, strict=True)
             ]
-            halves.append(_value(lanes, row.compute(form, *operands), result))
-    lanes.write(target, TYPES["b32"], joined(lanes.function, halves, U32))
+            made: Any = row.compute(form, *operands)
+            first = cast("tuple[Any, ...]", made)[0] if isinstance(made, tuple) else made
+            halves.append(_value(lanes, first, result))
+    if result.kind == "predicate":
+        targets = (target.first, target.second) if isinstance(target, Pair) else (target,)
+        for place, value in zip(targets, halves, strict=False):
+            lanes.write(place, result, value)
+        return
+    whole = TYPES[f"b{result.bits}"]
+    lanes.write(target, whole, joined(lanes.function, halves, whole.value))
 
 
 def _half(lanes: Lanes, operand: Operand, type: PtxType, half: int) -> Traced:
     if type.lanes == 1:
         return lanes.traced(operand, type)
-    bits = part_of(lanes.function, lanes.read(operand, TYPES["b32"]), half, np.dtype(np.uint16))
+    part = np.dtype(f"u{type.value.itemsize}")
+    bits = part_of(lanes.function, lanes.read(operand, TYPES[f"b{type.bits}"]), half, part)
     return Traced(lanes.function, reinterpreted(lanes.function, bits, type.value))
 
 

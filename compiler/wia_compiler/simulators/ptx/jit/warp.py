@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from wia_compiler.simulators.ptx.decode_warp import fold_of
 from wia_compiler.simulators.ptx.jit.access import bail_if
 from wia_compiler.simulators.ptx.jit.code import Function, Value
 from wia_compiler.simulators.ptx.jit.conversions import BOOL, converted, selected
@@ -198,27 +198,13 @@ def write_rank(lanes: Lanes, form: Form) -> None:
     lanes.write(form.instruction.operands[0], U32, lanes.function.splat(0, U32.value))
 
 
-_FOLDS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-}
-
-
 def write_fold(lanes: Lanes, form: Form) -> None:
     """``redux.sync``: a fold of an integer over the member mask, for all of its lanes."""
     type = form.type
-    operation = form.one_of(tuple(_FOLDS))
-    if type.kind == "float" or not operation:
-        raise UnknownForm(form.instruction.name)
+    fold, neutral = fold_of(form)
     function = lanes.function
     target, operand, members = form.instruction.operands
     value = lanes.read(operand, type)
-    limits = np.iinfo(type.value)
-    neutral = {"min": limits.max, "max": limits.min, "and": -1}.get(operation, 0)
     rest = function.splat(np.array(neutral).astype(type.value)[()], type.value)
     named = _and(function, lanes.read(members, U32), _spread_bits(function, active_bits(lanes)))
     total: Any = None
@@ -227,7 +213,10 @@ def write_fold(lanes: Lanes, form: Form) -> None:
         text = f"icmp ne {function.vector(U32.value)} {{0}}, splat (i32 0)"
         here = function.each(BOOL, text, bit)
         chosen = Traced(function, selected(function, here, _of_lane(function, value, lane), rest))
-        total = chosen if total is None else _FOLDS[operation](total, chosen)
+        if total is None:
+            total = fold(chosen, chosen) if type.kind == "float" else chosen
+            continue
+        total = fold(total, chosen)
     lanes.write(target, type, total.value)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from wia_compiler.simulators.ptx.types import TYPES, PtxType
 from wia_compiler.simulators.ptx.values.floats import flush, test_property
-from wia_compiler.simulators.ptx.values.form import Array, Form, Row, UnknownForm, alike, plain
+from wia_compiler.simulators.ptx.values.form import Array, Form, Row, alike, plain
 
 PREDICATE = TYPES["pred"]
 _COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
@@ -53,6 +53,13 @@ def _set_predicate(form: Form, a: Array, b: Array, *rest: Array) -> tuple[Array,
     """``setp``: the comparison and its opposite, each combined with a third predicate."""
     found = _compared(form, a, b)
     combiner = form.one_of(tuple(_COMBINERS))
+    if form.types[-1].lanes > 1 and a.ndim + b.ndim:
+        # Two halves: a result for each.
+        halves = found[..., 0], found[..., 1]
+        if not rest:
+            return halves
+        combine = _COMBINERS[combiner]
+        return combine(halves[0], rest[0]), combine(halves[1], rest[0])
     if not rest:
         return found, ~found
     return _COMBINERS[combiner](found, rest[0]), _COMBINERS[combiner](~found, rest[0])
@@ -63,10 +70,20 @@ def _set_predicate_sources(form: Form) -> tuple[PtxType, ...]:
     return (form.type, form.type, *third)
 
 
+def _set_results(form: Form) -> tuple[PtxType, ...]:
+    """Of two halves, 16 bits each."""
+    packed = form.types[-1].lanes > 1 and form.types[0].lanes == 1
+    return (TYPES["u16x2"],) if packed else (form.types[0],)
+
+
 def _set(form: Form, a: Array, b: Array, *rest: Array) -> Array:
     """``set``: all ones (1.0 for a float) where the comparison holds."""
-    found, _ = _set_predicate(form, a, b, *rest)
-    result = form.types[0]
+    found = _compared(form, a, b)
+    if rest:
+        third = rest[0] if not found.ndim or not rest[0].ndim else rest[0][..., None]
+        third = third if form.types[-1].lanes > 1 else rest[0]
+        found = _COMBINERS[form.one_of(tuple(_COMBINERS))](found, third)
+    (result,) = _set_results(form)
     yes = np.array(1 if result.kind == "float" else -1).astype(result.value)
     return np.where(found, yes, np.zeros_like(yes))
 
@@ -83,15 +100,15 @@ def _select(form: Form, a: Array, b: Array, condition: Array) -> Array:
     return np.where(condition, a, b)
 
 
-def _refuse_packed(form: Form) -> tuple[PtxType, ...]:
-    if form.types[0].lanes > 1:
-        raise UnknownForm(f"{form.instruction.name}: comparisons of packed halves")
-    return (PREDICATE, PREDICATE)
-
-
 COMPARISONS: dict[str, Row] = {
-    "setp": Row(_set_predicate_sources, _refuse_packed, _set_predicate, "integer", _FLAGS),
-    "set": Row(_set_predicate_sources, lambda form: (form.types[0],), _set, "integer", _FLAGS),
+    "setp": Row(
+        _set_predicate_sources,
+        lambda form: (PREDICATE, PREDICATE),
+        _set_predicate,
+        "integer",
+        _FLAGS,
+    ),
+    "set": Row(_set_predicate_sources, _set_results, _set, "integer", _FLAGS),
     "selp": Row(
         lambda form: (form.type, form.type, PREDICATE),
         alike(1),

@@ -12,6 +12,7 @@ from wia_compiler.simulators.ptx.values.rounding import (
     canonical,
     directed,
     fused,
+    fused_error,
     to_odd,
     two_product,
     two_sum,
@@ -97,8 +98,10 @@ def _fused(form: Form, a: Array, b: Array, c: Array) -> Array:
     def exact(x: Array, y: Array, z: Array) -> tuple[Array, Array]:
         return two_sum(x * y, z)
 
-    if form.one_of(ROUNDINGS, "rn") != "rn" and a.dtype == np.float64:
-        raise UnknownForm(f"{form.instruction.name}: fma of f64 rounds to nearest only")
+    mode = form.one_of(ROUNDINGS, "rn")
+    if mode != "rn" and a.dtype == np.float64:
+        near = fused(a, b, c)
+        return _move(near, _overflown(near, fused_error(a, b, c, near), a, b, c), mode)
     return _rounded(form, fused, exact, a, b, c)
 
 
@@ -127,12 +130,34 @@ def _in_double(form: Form, function: Function, *operands: Array) -> Array:
     mode = form.one_of(ROUNDINGS, "rn")
     dtype = operands[0].dtype
     if dtype == np.float64:
-        if mode != "rn":
-            raise UnknownForm(f"{form.instruction.name}: f64 rounds to nearest only")
-        return function(*operands)
+        near = function(*operands)
+        return near if mode == "rn" else _directed_double(function, near, mode, *operands)
     if mode == "rn":
         return function(*operands).astype(dtype)
     return directed(function(*(each.astype(np.float64) for each in operands)), dtype, mode)
+
+
+def _overflown(near: Array, error: Array, *operands: Array) -> Array:
+    """The error of a result; of an infinite one of finite numbers, that it is too large."""
+    finite = np.isfinite(operands[0])
+    for each in operands[1:]:
+        finite = finite & np.isfinite(each)
+    error = np.where(np.isfinite(near), error, np.float64(0))
+    return np.where(np.isinf(near) & finite, -np.copysign(np.float64(1), near), error)
+
+
+def _directed_double(function: Function, near: Array, mode: str, *operands: Array) -> Array:
+    """A quotient, reciprocal or root of f64 moved to where its remainder says that it must go."""
+    if function is np.sqrt:
+        rest = fused(-near, near, operands[0])
+        return _move(near, np.where(np.isfinite(near), rest, np.float64(0)), mode)
+    under = operands[-1]
+    over = operands[0] if len(operands) == 2 else np.abs(under) * np.float64(0) + np.float64(1)
+    over = np.where(np.isfinite(under), over, np.float64(1)) if len(operands) == 1 else over
+    rest = fused(-near, under, over)
+    error = np.where(under < 0, -rest, rest)
+    moved = _move(near, _overflown(near, error, over, under), mode)
+    return np.where(under == 0, near, moved)
 
 
 def _through_double(function: Function) -> Function:
@@ -146,7 +171,20 @@ def _through_double(function: Function) -> Function:
 
 
 def _extreme(pick: Callable[[Array, Array], Array], nan_wins: Callable[..., Array]) -> Function:
-    def compute(form: Form, a: Array, b: Array) -> Array:
+    def compute(form: Form, a: Array, b: Array, *more: Array) -> Array:
+        sign = np.signbit(a) ^ np.signbit(b)
+        if "abs" in form.flags:
+            a, b = np.abs(a), np.abs(b)
+        made = extreme(form, a, b)
+        for third in more:
+            each: Array = np.abs(third) if "abs" in form.flags else third
+            made = extreme(form, made, each)
+        if "xorsign" not in form.flags:
+            return made
+        signed = np.copysign(made, np.where(sign, a.dtype.type(-1), a.dtype.type(1)))
+        return np.where(np.isnan(made), made, signed).astype(a.dtype)
+
+    def extreme(form: Form, a: Array, b: Array) -> Array:
         either = (np.isnan(a) | np.isnan(b)) if "NaN" in form.flags else np.False_
         chosen = nan_wins(a, b) if np.any(either) else pick(a, b)
         # -0 is smaller than +0, which a comparison does not see.
@@ -175,6 +213,19 @@ def test_property(form: Form, a: Array) -> Array:
         "subnormal": small & (a != 0),
     }
     return tests[form.one_of(tuple(tests))]
+
+
+def _extreme_row(function: Function) -> Row:
+    """Of two numbers, or of three (of f32)."""
+
+    def sources(form: Form) -> tuple[PtxType, ...]:
+        count = len(form.instruction.operands) - 1
+        if count == 3 and form.type.name != "f32":
+            raise UnknownForm(f"{form.instruction.name} with {count} sources")
+        return (form.type,) * max(2, min(count, 3))
+
+    flags = (_EVERYWHERE - {"sat", "relu"}) | {"NaN", "noftz", "abs", "xorsign"}
+    return Row(sources, alike(1), _operation(function), "float", flags, 1)
 
 
 def _row(count: int, function: Function, *, flops: int = 1, special: bool = False) -> Row:
@@ -207,8 +258,8 @@ FLOATS: dict[str, Row] = {
     "sin": _row(1, _through_double(np.sin), special=True),
     "cos": _row(1, _through_double(np.cos), special=True),
     "tanh": _row(1, _through_double(np.tanh), special=True),
-    "min": _row(2, _extreme(np.fmin, np.minimum)),
-    "max": _row(2, _extreme(np.fmax, np.maximum)),
+    "min": _extreme_row(_extreme(np.fmin, np.minimum)),
+    "max": _extreme_row(_extreme(np.fmax, np.maximum)),
     "abs": _sign_bit(np.abs),
     "neg": _sign_bit(np.negative),
     "copysign": Row(alike(2), alike(1), _copy_sign, "float"),

@@ -55,6 +55,9 @@ def multiplied(form: Form) -> tuple[PtxType, ...]:
 
 
 def _multiply_add(form: Form, a: Array, b: Array, c: Array) -> Array:
+    if "sat" in form.flags:
+        high = product_high(a, b, form.type)
+        return limited(high.astype(np.int64) + c.astype(np.int64))
     return _multiply(form, a, b) + c
 
 
@@ -211,15 +214,26 @@ def _mode_byte(mode: str, selector: Array, place: int) -> Array:
             return (selector & np.uint32(1)) * np.uint32(2) + np.uint32(place % 2)
 
 
-def _logic3(form: Form, a: Array, b: Array, c: Array, table: Array) -> Array:
-    """``lop3``: bit by bit, the entry of an 8-bit table that the three bits number."""
+def _logic3(form: Form, a: Array, b: Array, c: Array, table: Array, *rest: Array) -> Any:
+    """``lop3``: bit by bit, the entry of an 8-bit table that the three bits number.
+
+    With a predicate, also whether any bit is set, combined with it.
+    """
     result = np.zeros_like(a)
     for row in range(8):
         term = a if row & 4 else ~a
         term = term & (b if row & 2 else ~b) & (c if row & 1 else ~c)
         chosen = (table >> np.uint32(row)) & np.uint32(1)
         result = result | np.where(chosen == 1, term, np.uint32(0))
-    return result
+    if not rest:
+        return result
+    some = result != 0
+    return result, (some | rest[0]) if "or" in form.flags else (some & rest[0])
+
+
+def _logic3_sources(form: Form) -> tuple[PtxType, ...]:
+    combines = not {"and", "or"}.isdisjoint(form.flags)
+    return (U32, U32, U32, U32, *((TYPES["pred"],) if combines else ()))
 
 
 def _absolute_difference(form: Form, a: Array, b: Array, c: Array) -> Array:
@@ -246,6 +260,35 @@ def _binary(function: Callable[..., Array]) -> Row:
     return Row(alike(2), alike(1), plain(function), "integer")
 
 
+def limited(value: Array) -> Array:
+    """A number of 64 bits as the nearest of 32."""
+    limits = np.iinfo(np.int32)
+    return np.clip(value, np.int64(limits.min), np.int64(limits.max)).astype(np.int32)
+
+
+def _saturating(function: Callable[..., Array]) -> Row:
+    """A sum of 32 signed bits may stop at the largest and smallest (``.sat``)."""
+
+    def compute(form: Form, a: Array, b: Array) -> Array:
+        if "sat" not in form.flags:
+            return function(a, b)
+        if form.type.name != "s32":
+            raise UnknownForm(f"{form.instruction.name}: .sat is of s32")
+        return limited(function(a.astype(np.int64), b.astype(np.int64)))
+
+    return Row(alike(2), alike(1), compute, "integer", frozenset({"sat"}))
+
+
+def _extreme(function: Callable[..., Array]) -> Row:
+    """The smaller or larger; ``.relu``: at least 0."""
+
+    def compute(form: Form, a: Array, b: Array) -> Array:
+        made = function(a, b)
+        return np.maximum(made, made.dtype.type(0)) if "relu" in form.flags else made
+
+    return Row(alike(2), alike(1), compute, "integer", frozenset({"relu"}))
+
+
 def _shifted(form: Form) -> tuple[PtxType, ...]:
     return form.type, U32
 
@@ -261,23 +304,22 @@ def _counted(form: Form) -> tuple[PtxType, ...]:
 _PRODUCTS = frozenset({"lo", "hi", "wide"})
 
 INTEGERS: dict[str, Row] = {
-    "add": _binary(np.add),
-    "sub": _binary(np.subtract),
+    "add": _saturating(np.add),
+    "sub": _saturating(np.subtract),
     "mul": Row(alike(2), multiplied, _multiply, "integer", _PRODUCTS),
-    "mul24": Row(alike(2), alike(1), _multiply, "integer", frozenset({"lo"})),
     "mad": Row(
         lambda form: (form.type, form.type, *multiplied(form)),
         multiplied,
         _multiply_add,
         "integer",
-        _PRODUCTS,
+        _PRODUCTS | {"sat"},
     ),
     "div": Row(alike(2), alike(1), _divide, "integer"),
     "rem": Row(alike(2), alike(1), _remainder, "integer"),
     "abs": Row(alike(1), alike(1), plain(np.abs), "integer"),
     "neg": Row(alike(1), alike(1), plain(np.negative), "integer"),
-    "min": _binary(np.minimum),
-    "max": _binary(np.maximum),
+    "min": _extreme(np.minimum),
+    "max": _extreme(np.maximum),
     "sad": Row(alike(3), alike(1), _absolute_difference, "integer"),
     "and": _binary(np.bitwise_and),
     "or": _binary(np.bitwise_or),
@@ -306,7 +348,13 @@ INTEGERS: dict[str, Row] = {
         "integer",
         frozenset({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"}),
     ),
-    "lop3": Row(lambda form: (U32, U32, U32, U32), alike(1), _logic3, "integer"),
+    "lop3": Row(
+        _logic3_sources,
+        lambda form: (U32, TYPES["pred"]),
+        _logic3,
+        "integer",
+        frozenset({"and", "or"}),
+    ),
     "dp4a": Row(
         lambda form: (U32, U32, TYPES["s32"]), lambda form: (TYPES["s32"],), _dot, "integer"
     ),

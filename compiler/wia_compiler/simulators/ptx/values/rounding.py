@@ -79,6 +79,16 @@ def fused(a: Array, b: Array, c: Array) -> Array:
     return np.where(np.isfinite(exact), exact, plain)
 
 
+def fused_error(a: Array, b: Array, c: Array, near: Array) -> Array:
+    """Of ``a * b + c`` in f64, what the rounded result leaves out: right in its sign."""
+    high, low = two_product(a, b)
+    top, rest = two_sum(c, low)
+    first, second = two_sum(high, top)
+    one, other = two_sum(first - near, second)
+    total, last = two_sum(one, rest)
+    return total + (last + other)
+
+
 def _may_tie(total: Array) -> Array:
     """Where a rounded f64 looks half-way between two f32, so that the error of it decides.
 
