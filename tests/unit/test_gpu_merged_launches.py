@@ -119,6 +119,8 @@ def test_shared_memory_and_registers_are_those_of_the_largest_part(build):
     shared = [int(each.replace(",", "")) for each in listed]
     assert sum(shared) > max(shared) == entry["static_shared_bytes"]
     assert entry["spill_store_bytes"] == 0
+    # What a table of launches calls it by, the explorer's among them.
+    assert entry["merged"].startswith("mixed_gather 1, ") and "softmax 3" in entry["merged"]
 
 
 def test_barriers_of_a_smaller_part_count_its_threads(build):

@@ -126,4 +126,12 @@ def _entry(architecture: Architecture, launch: Launch, usage: EntryUsage) -> dic
         "ctas_per_sm": held.ctas_per_sm,
         "warps_per_sm": held.warps_per_sm,
         "limits": held.limits,
+        **_parts(launch),
     }
+
+
+def _parts(launch: Launch) -> dict[str, str]:
+    """``merged``: the kernels of a merged launch and their blocks; nothing of any other."""
+    if not launch.parts:
+        return {}
+    return {"merged": ", ".join(f"{part.entry} {part.blocks}" for part in launch.parts)}
