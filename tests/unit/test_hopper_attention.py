@@ -117,6 +117,18 @@ def test_special_numbers_go_where_the_reference_puts_them():
     check(found, kernel_text(), arrays, "f16")
 
 
+def test_products_run_beside_the_arithmetic_of_weights():
+    """In the loop both products are started before the first of them is waited for."""
+    ptx = plain()[0].artifact.assembly["ptx"]
+    order = re.findall(r"wgmma\.(commit_group|wait_group\.sync\.aligned \d)", ptx)
+    waits = [each.replace("wait_group.sync.aligned ", "wait ") for each in order]
+    assert waits == [
+        *("commit_group", "wait 0"),
+        *("commit_group", "commit_group", "wait 1", "wait 0"),
+        *("commit_group", "wait 0"),
+    ]
+
+
 @pytest.mark.parametrize("what", ["full", "empty", "product", "arrival"])
 def test_what_is_left_out_is_found(what):
     """The text without one of its waits has a fault that the checks see."""

@@ -23,6 +23,7 @@ from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.dialects.wia.ops import TensorOp
 from wia_compiler.passes.decomposing.kept import is_kept_whole
 from wia_compiler.passes.facts import TargetFacts
+from wia_compiler.passes.nests.attention_ahead import AheadBlock
 from wia_compiler.passes.nests.attention_block import QueryBlock
 from wia_compiler.passes.nests.attention_heads import Heads
 from wia_compiler.passes.nests.attention_parts import Allocate, JoinNest, PartNest, plan_parts
@@ -138,9 +139,9 @@ class AttentionNest:
             loops.enter_context(writer.loop("i.0", heads.queries, tiles.queries))
             first = "i0"
             if isinstance(tiles, WarpgroupTiles):
-                # What is fetched ahead are whole stages: copies stand where tiles are used.
-                tiles = replace(tiles, stages=1)
-            elif heads.causal and heads.queries > tiles.queries:
+                AheadBlock(heads, writer, tiles, first).write()
+                return
+            if heads.causal and heads.queries > tiles.queries:
                 # Late queries see most keys: their blocks come first, short ones fill the end.
                 first = f"{_round_up(heads.queries, tiles.queries) - tiles.queries} - i0"
             SharedBlock(heads, writer, tiles, first).write()
