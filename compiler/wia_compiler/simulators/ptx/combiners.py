@@ -27,10 +27,21 @@ def _add(old: Array, value: Array, unused: Array) -> Array:
     return canonical(total) if total.dtype.kind not in "iu" else total
 
 
+def _extreme(whole: Callable[..., Array], number: Callable[..., Array]) -> Combine:
+    """The smaller or larger; of floats, a number rather than NaN."""
+
+    def combine(old: Array, value: Array, unused: Array) -> Array:
+        if old.dtype.kind in "iu":
+            return whole(old, value)
+        return canonical(number(old, value).astype(old.dtype))
+
+    return combine
+
+
 COMBINERS: dict[str, Combine] = {
     "add": _add,
-    "min": lambda old, value, unused: np.minimum(old, value),
-    "max": lambda old, value, unused: np.maximum(old, value),
+    "min": _extreme(np.minimum, np.fmin),
+    "max": _extreme(np.maximum, np.fmax),
     "and": lambda old, value, unused: old & value,
     "or": lambda old, value, unused: old | value,
     "xor": lambda old, value, unused: old ^ value,

@@ -106,6 +106,9 @@ def _register_reader(operand: Register, type: PtxType, scope: Scope) -> Read:
         value = threads.read(name)
         if value.ndim == 0 or narrower or value.dtype != type.holder:
             value = value.astype(type.holder)
+        if type.lanes > 1:
+            # A constant in every thread is one number in memory, which has no halves side by side.
+            value = np.ascontiguousarray(value)
         value = value.view(type.value)
         return value.reshape(*value.shape[:-1], -1, type.lanes) if type.lanes > 1 else value
 
