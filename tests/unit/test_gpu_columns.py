@@ -73,6 +73,20 @@ def test_columns_are_read_once_by_full_sectors_without_conflicts() -> None:
     assert counters["shared_memory_bank_conflicts"] == 0
 
 
+@pytest.mark.parametrize(("dtype", "each"), [("f2", 2), ("i1", 4), ("u1", 4)])
+def test_narrow_columns_fill_whole_lines(dtype: str, each: int) -> None:
+    a = numbers((12, 108 * 32 * each), dtype)
+    k = kernel("reduce_max(A, dim=0)")
+    build = k.build(a, target=TARGET, debug=True)
+    assert f"thread_tile j {each};" in build.schedule
+    np.testing.assert_array_equal(build(a), a.max(axis=0))
+    counters = build.profile(a).counters
+    read = counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+    assert read == a.nbytes // 32
+    assert read == 4 * counters["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"]
+    assert counters.get("shared_memory_bank_conflicts", 0) == 0
+
+
 def test_the_same_bits_every_time() -> None:
     a = np.random.default_rng(5).standard_normal((3000, 50)).astype("f4")
     build = kernel("reduce_sum(A, dim=0)").build(a, target=TARGET)

@@ -95,8 +95,9 @@ def test_a_matrix_of_one_row_is_left_to_the_target() -> None:
         (SOFTMAX, "tile j 32 @warp", "tile of a gpu is @grid or @block"),
         (SOFTMAX, "tile j 33; thread_tile j 2", "each of its threads 2"),
         (SOFTMAX, "tile j 32; pipeline j 2", "rows of a gpu are dealt out by tile and thread_tile"),
-        (COLUMNS, "tile j 32, i 8; thread_tile j 2", "columns of j lie side by side"),
-        (COLUMNS, "tile j 5, i 8", "5 columns and 8 rows at a time are 40 threads"),
+        (COLUMNS, "tile j 32, i 8; thread_tile i 2", "columns of j lie side by side"),
+        (COLUMNS, "tile j 9, i 8; thread_tile j 3", "40 columns of j are no whole runs of 3"),
+        (COLUMNS, "tile j 5, i 8", "5 columns, 1 a thread, and 8 rows at a time are 40 threads"),
         (RUNNING, "tile j 32", "a gpu deals running folds out to threads by itself"),
     ],
 )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
+from math import gcd, prod
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.dialects.func import FuncOp
 
-from wia_compiler.backends.gpu.access import vector_width
+from wia_compiler.backends.gpu.access import in_memory, vector_width
 from wia_compiler.backends.gpu.architecture import MAX_THREADS_PER_BLOCK, WARP_SIZE, Architecture
+from wia_compiler.backends.gpu.builder import element_type
 from wia_compiler.backends.gpu.choice import BLOCK_THREADS, Choice, power_of_two_at_least
 from wia_compiler.backends.gpu.distribute import WIDTH
 from wia_compiler.backends.gpu.leaf import identity_of
+from wia_compiler.backends.gpu.leaf_columns import take_columns
 from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
 from wia_compiler.backends.gpu.schedule_grid import rows_are_neighbours
 from wia_compiler.backends.gpu.schedule_scan import schedule_scan
@@ -20,6 +22,7 @@ from wia_compiler.backends.gpu.stage_rows import stage_rows
 from wia_compiler.backends.gpu.tiling import Tile, as_directives, kept_loops, tile_loops
 from wia_compiler.base.schedule import Directive
 from wia_compiler.dialects.tile import ComputeOp, LeafLevel
+from wia_compiler.passes.llvm.types import size_bytes
 from wia_compiler.passes.tile_rewrites import (
     axis_of,
     leaves_of,
@@ -38,6 +41,8 @@ COLUMNS_PER_SM = 1024
 """Columns from which a thread for each has enough bytes under way: half of an SM's threads."""
 REGISTERS = 128
 """Enough for the elements a thread keeps in f64; ptxas would rather spill a few at 48."""
+NARROW_BYTES = 4
+"""Narrower elements fill no line of 128 bytes with one for each lane of a warp."""
 ELEMENTS_PER_THREAD = 8
 """A block for a row has one thread for so many elements, so that loads overlap."""
 
@@ -166,31 +171,63 @@ def _column_block(
     numbers: dict[str, int],
     architecture: Architecture,
 ) -> Choice:
-    """A block for 32 columns; of more threads where its blocks alone would not fill the SMs."""
-    columns = min(WARP_SIZE, sizes[-1])
-    blocks = prod(sizes[:-1]) * -(-sizes[-1] // columns)
+    """A block for 32 columns; of more threads where its blocks alone would not fill the SMs.
+
+    Of elements of 1 or 2 bytes a thread takes as many columns as 4 bytes hold, if that leaves each
+    SM a block: a warp then reads whole lines of 128 bytes.
+    """
+    width = _narrow_columns(nest, axes[-1], sizes[-1])
+    beside = prod(sizes[:-1])
+    while width > 1 and beside * -(-sizes[-1] // (WARP_SIZE * width)) < architecture.sm_count:
+        width //= 2
+    across = min(WARP_SIZE, -(-sizes[-1] // width))
+    blocks = beside * -(-sizes[-1] // (across * width))
     wanted = power_of_two_at_least(architecture.sm_count * COLUMNS_PER_SM // blocks)
-    busy = power_of_two_at_least(columns * -(-numbers["row"] // ELEMENTS_PER_THREAD))
+    busy = power_of_two_at_least(across * -(-numbers["row"] // ELEMENTS_PER_THREAD))
     threads = min(MAX_THREADS_PER_BLOCK, max(BLOCK_THREADS, min(wanted, busy)))
-    return deal_columns(nest, axes[-1], (columns, threads // columns), numbers, threads)
+    tile = Tile(across * width, width)
+    return deal_columns(nest, (axes[-1], tile), threads // across, numbers, threads)
+
+
+def _narrow_columns(nest: FuncOp, last: str, columns: int) -> int:
+    folds = [leaf for leaf in leaves_of(nest) if leaf.folds]
+    sizes = [
+        size_bytes(element_type(leaf.inputs[number]))
+        for leaf in folds
+        for number in in_memory(leaf)
+        if number < len(leaf.inputs)
+    ]
+    if max(sizes, default=NARROW_BYTES) >= NARROW_BYTES:
+        return 1
+    return gcd(vector_width(folds, last, NARROW_BYTES), columns)
 
 
 def deal_columns(
-    nest: FuncOp, last: str, box: tuple[int, int], numbers: Mapping[str, int], threads: int
+    nest: FuncOp,
+    columns: tuple[str, Tile],
+    rows: int,
+    numbers: Mapping[str, int],
+    threads: int,
 ) -> Choice:
-    """A block for some columns: ``box`` has how many, and how many rows it takes at a time."""
-    columns, rows = box
-    folds = [leaf for leaf in leaves_of(nest) if leaf.folds]
-    pairs = zip(folds[0].axis_names, folds[0].reductions, strict=True)
+    """A block for some columns: the axis with what a block and a thread take of it.
+
+    It takes ``rows`` rows at a time.
+    """
+    last, tile = columns
+    (first, *_) = folds = [leaf for leaf in leaves_of(nest) if leaf.folds]
+    for leaf in folds:
+        if tile.each > 1:
+            take_columns(leaf, tile.each)
+    pairs = zip(first.axis_names, first.reductions, strict=True)
     folded = [name for name, is_folded in pairs if is_folded]
-    tile_loops(nest, {last: Tile(columns, columns)})
+    tile_loops(nest, {last: Tile(tile.block, tile.block)})
     share_leaves(nest, "block")
-    lines = as_directives({last: Tile(columns, 1)}, {folded[-1]: rows})
+    lines = as_directives({last: tile}, {folded[-1]: rows})
     return Choice(
         threads,
-        f"reduction: a block for {columns} columns, {rows} rows at a time",
-        {**numbers, "columns a block": columns},
-        directives=lines if threads == columns * rows else None,
+        f"reduction: a block for {tile.block} columns, {rows} rows at a time",
+        {**numbers, "columns a block": tile.block},
+        directives=lines if threads == tile.block // tile.each * rows else None,
     )
 
 

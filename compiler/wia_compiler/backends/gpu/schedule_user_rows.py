@@ -200,23 +200,29 @@ def _one_folded(folded: dict[str, Tile], order: Sequence[str]) -> tuple[str, Til
 
 def _columns(nest: ScheduledNest, rows: dict[str, Tile], last: str, points: Tile) -> Choice:
     """Columns side by side, of each so many rows at a time."""
-    function, columns = nest.function, rows[last].block
-    others = [axis for axis, tile in rows.items() if axis != last and tile.block > 1]
-    alone = columns_alone(leaves_of(function), last)
-    if points.each > 1 or rows[last].each > 1 or others or not alone:
+    function, tile = nest.function, rows[last]
+    others = [axis for axis, each in rows.items() if axis != last and each.block > 1]
+    if points.each > 1 or others or not columns_alone(leaves_of(function), last):
         raise IllegalRewrite(
-            f"columns of {last} lie side by side: a thread folds one of them",
+            f"columns of {last} lie side by side: threads fold them alone, a row at a time",
             hint=f"tile {last} 32 and the folded axis alone",
         )
-    threads = columns * points.block
+    sizes = {axis_of(loop): loop.trip_count for loop in kept_loops(function)}
+    if sizes[last] % tile.each:
+        raise IllegalRewrite(
+            f"{sizes[last]} columns of {last} are no whole runs of {tile.each}",
+            hint=f"thread_tile {last} of a divisor of {sizes[last]}",
+        )
+    threads = tile.block // tile.each * points.block
     _check_threads(threads)
     if threads % WARP_SIZE:
         raise IllegalRewrite(
-            f"{columns} columns and {points.block} rows at a time are {threads} threads",
+            f"{tile.block} columns, {tile.each} a thread, and {points.block} rows at a time are "
+            f"{threads} threads",
             hint=f"choose a multiple of {WARP_SIZE}",
         )
-    numbers = {"rows": prod(loop.trip_count for loop in kept_loops(function))}
-    return deal_columns(function, last, (columns, points.block), numbers, threads)
+    numbers = {"rows": prod(sizes.values())}
+    return deal_columns(function, (last, tile), points.block, numbers, threads)
 
 
 def _check_width(nest: ScheduledNest, axis: str, width: int) -> None:
