@@ -73,6 +73,34 @@ def test_others_are_not(x, w, arguments):
     assert not any("as a product" in each.reason for each in decisions)
 
 
+@pytest.mark.parametrize(
+    "x,w,arguments",
+    [
+        ((1, 16, 91, 93), (16, 1, 3, 3), ", padding=1, groups=16"),
+        ((3, 5, 127, 146), (10, 1, 3, 2), ", padding=1, stride=[1, 2], groups=5"),
+    ],
+)
+def test_a_thread_of_a_depthwise_convolution_takes_places_below_each_other(x, w, arguments):
+    """So many that enough threads are left, also where they do not divide the rows."""
+    build, _ = run(x, w, arguments)
+    assert decision(build).numbers["results a thread"] in (2, 4)
+
+
+def test_places_below_each_other_share_what_they_read():
+    """4 windows of 3 × 3 have 6 × 3 points in common and one filter: 27 loads for 36 products."""
+    kernel = wia.compile(
+        """kernel k(input X: tensor, input W: tensor, output C: tensor) {
+          C = conv2d(X, W, padding=1, groups=128);
+        }"""
+    ).k
+    x, w = sample((1, 128, 56, 56)), sample((128, 1, 3, 3))
+    build = kernel.build(x, w, target="gpu:sm_80")
+    ptx = build.assembly("ptx")
+    assert (ptx.count("ld.global"), ptx.count("fma.rn.f32")) == (27, 36)
+    read = build.profile(x, w).counters["l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum"]
+    assert read < 7 * x.nbytes / 32  # of 9 points of each window, and a filter: 18 × without
+
+
 def test_special_values_reach_their_neighbours_alone():
     x = sample((1, 16, 12, 12))
     x[0, 3, 0, 0], x[0, 5, 11, 7] = np.nan, np.inf

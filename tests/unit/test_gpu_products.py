@@ -1,5 +1,6 @@
 """Matrix products on a GPU by threads: results, counters of the simulator, and what ptxas makes."""
 
+import itertools
 import re
 
 import numpy as np
@@ -165,6 +166,29 @@ def test_the_model_fills_the_gpu():
         modelled(small, whole, whole, architecture).cycles
         > 2 * choose_tiles(small, architecture).cycles
     )
+
+
+def tiles_of_first_blocks(build, count):
+    """Of the blocks that begin first: which tiles along rows and columns they take."""
+    loop = re.compile(r"tile\.for %(\w)\d+ in (\d+) step (\d+) .* @grid")
+    loops = [(axis, range(0, int(e), int(s))) for axis, e, s in loop.findall(build)]
+    found = {axis: set() for axis, _ in loops}
+    for place in itertools.islice(itertools.product(*(steps for _, steps in loops)), count):
+        at = dict.fromkeys(found, 0)
+        for (axis, _), offset in zip(loops, place, strict=True):
+            at[axis] += offset
+        for axis, offset in at.items():
+            found[axis].add(offset)
+    return {axis: len(offsets) for axis, offsets in found.items()}
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+def test_blocks_at_work_at_a_time_share_what_they_read(dtype):
+    """What the time model cannot see: with 108 blocks in rows it would be all tiles of columns."""
+    specs = [wia.spec((4096, 4096), dtype)] * 2
+    build = wia.compile(PRODUCT).k.build(*specs, target="gpu:sm_80")
+    found = tiles_of_first_blocks(build.stage("schedule").text, 108)
+    assert found == {"i": 8, "j": 14}
 
 
 @pytest.mark.parametrize("shape", [(64, 4096, 64), (20, 4100, 33), (3, 3000, 17)])

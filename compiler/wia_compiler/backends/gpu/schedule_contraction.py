@@ -17,6 +17,7 @@ from wia_compiler.backends.gpu.architecture import (
 )
 from wia_compiler.backends.gpu.builder import element_type, shape_of
 from wia_compiler.backends.gpu.choice import Choice, power_of_two_at_least
+from wia_compiler.backends.gpu.grouped_rows import group_rows
 from wia_compiler.backends.gpu.implicit_product import Collapsed, fold_step
 from wia_compiler.backends.gpu.pipelined_loop import STAGES
 from wia_compiler.backends.gpu.product_sides import Sides, sides_of
@@ -36,6 +37,7 @@ from wia_compiler.passes.tile_rewrites import (
     drop_bounds,
     leaves_of,
     loops_around,
+    loops_of,
     scope_of,
     set_leaf_level,
     stage_operand,
@@ -49,8 +51,14 @@ TESTS = 32
 TILES = "tiles in shared memory"
 PADDING = 4
 """Elements at the end of a row in shared memory that was turned."""
+ONE_WAVE = 32
+"""So many blocks all run at a time: there is no order among them."""
 FILTERS_PER_THREAD = 4
 """A thread of a convolution computes up to 4 filters at one place: one load serves 4 sums."""
+ROWS_PER_THREAD = 4
+"""A thread of a convolution whose filters are each for one result takes places below each other."""
+LEAST_THREADS = 1 << 15
+"""Fewer leave processors idle: 8 warps for each SM of the larger ones."""
 WARPS_PER_BLOCK = 4
 FEW_RESULTS = 4096
 """So few results leave most of a GPU idle with a thread each: a warp folds each of them."""
@@ -185,6 +193,8 @@ def _tiled(
     if stages > 1:
         note_hints(loop, LoopHints(pipeline=stages))
     _group(nest, leaf, sides, tiles)
+    if prod(each.trip_count for each in loops_of(nest) if each.level.data == "grid") > ONE_WAVE:
+        group_rows(nest, sides.rows)
     threads = prod(tile.block // tile.each for tile in tiles.values())
     shape = [rows.block, columns.block, step]
     numbers = {
@@ -306,10 +316,39 @@ def _direct(nest: FuncOp, leaf: ComputeOp) -> Choice:
         each = min(FILTERS_PER_THREAD, sizes[axes.index(filters)])
         tiles = spread_threads(others, rest, 1)
         tiles[filters] = Tile(each, each)
+    elif (rows := _overlapping_axis(leaf, axes)) is not None:
+        each = _rows_of_thread(sizes, axes.index(rows))
+        others = [axis for axis in axes if axis != rows]
+        rest = [size for axis, size in zip(axes, sizes, strict=True) if axis != rows]
+        tiles = spread_threads(others, rest, 1)
+        tiles[rows] = Tile(each, each)
     tile_loops(nest, tiles)
     threads = prod(tile.block // tile.each for tile in tiles.values())
     reason = f"contraction: direct, {each} results a thread"
     return Choice(threads, reason, {"results a thread": each})
+
+
+def _overlapping_axis(leaf: ComputeOp, axes: Sequence[str]) -> str | None:
+    """An axis, not the last, along which windows of neighbours have points in common.
+
+    A thread that takes several of them reads these points once, and its filter too, while lanes
+    still walk the last axis, which lies in memory as they do.
+    """
+    folded = {name for name, fold in zip(leaf.axis_names, leaf.reductions, strict=True) if fold}
+    for axis in reversed(axes[:-1]):
+        for result in [each for read in leaf.input_maps for each in read.results]:
+            used = {leaf.axis_names[each] for each in result.used_dims()}
+            if axis in used and used & folded:
+                return axis
+    return None
+
+
+def _rows_of_thread(sizes: Sequence[int], own: int) -> int:
+    """How many points of an axis a thread takes: so many that there are still enough threads."""
+    each = min(ROWS_PER_THREAD, sizes[own])
+    while each > 1 and prod(sizes) // each < LEAST_THREADS:
+        each //= 2
+    return each
 
 
 def _reused_axis(leaf: ComputeOp, axes: list[str]) -> str | None:
