@@ -48,7 +48,7 @@ kernel mixed(
 def mixed_arrays() -> list[np.ndarray]:
     """Odd sizes, a view with strides, NaN and infinities."""
     shapes = ((3, 127), (17,), (17, 33), (33, 9), (64, 48), (48, 96), (5, 127))
-    arrays = [RNG.standard_normal(shape).astype(np.float32) for shape in shapes]
+    arrays: list[np.ndarray] = [RNG.standard_normal(shape).astype(np.float32) for shape in shapes]
     arrays[1][:4] = (np.nan, np.inf, -np.inf, -0.0)
     arrays[2] = np.asfortranarray(arrays[2])
     arrays[4:6] = [each.astype(np.float16) for each in arrays[4:6]]
