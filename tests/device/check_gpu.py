@@ -20,7 +20,7 @@ import numpy as np  # noqa: E402
 import wia_kernels  # noqa: E402
 from device.builds import DTYPES, VIEWS, Builds, Built, Operand, Request  # noqa: E402
 from device.machine import device_of, is_lost  # noqa: E402
-from device.progress import Progress  # noqa: E402
+from device.progress import REHEARSAL_S, Progress  # noqa: E402
 from wia_compiler.backends.gpu.execute import load_on_gpu  # noqa: E402
 
 BUDGET_S = 200.0
@@ -161,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rehearse", action="store_true", help="on the simulator, small cases")
     rehearse = parser.parse_args(arguments).rehearse
-    progress = Progress(BUDGET_S)
+    progress = Progress(REHEARSAL_S if rehearse else BUDGET_S)
     try:
         cupy, architecture = device_of(rehearse=rehearse)
     except LookupError as reason:

@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT / folder) for folder in ("compiler", "kernels", "tests"
 import numpy as np  # noqa: E402
 from device.builds import Builds  # noqa: E402
 from device.machine import device_of, is_lost  # noqa: E402
-from device.progress import Progress  # noqa: E402
+from device.progress import REHEARSAL_S, Progress  # noqa: E402
 from device.timed_kernels import SAMPLING_S, Measurement, Session, measurements, timed  # noqa: E402
 from wia_compiler.backends.gpu.timing import sm_clock_mhz  # noqa: E402
 
@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rehearse", action="store_true", help="on the simulator, small sizes")
     rehearse = parser.parse_args(arguments).rehearse
-    progress = Progress(BUDGET_S)
+    progress = Progress(REHEARSAL_S if rehearse else BUDGET_S)
     try:
         cupy, architecture = device_of(rehearse=rehearse)
     except LookupError as reason:

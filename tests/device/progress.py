@@ -5,6 +5,9 @@ from __future__ import annotations
 import sys
 import time
 
+REHEARSAL_S = 3600.0
+"""A simulator is not hurried."""
+
 
 class Progress:
     """Lines with the seconds since the start; ``left_s`` is what remains of ``budget_s``."""
