@@ -102,6 +102,25 @@ class Text:
         self.emit(f"br label %{label}")
         self.start(f"{label}_end")
 
+    def each(self, count: str) -> tuple[str, str]:
+        """Begin a loop over numbers below ``count`` whose turns end at ``turn`` alone."""
+        label, before = self.function.fresh("each"), self.function.label
+        self.emit(f"br label %{label}")
+        self.start(label)
+        number = self.new(f"phi i64 [ 0, %{before} ], [ %{label}_next, %{label}_turn ]")
+        over = self.op("icmp sge", number, count)
+        self.emit(f"br i1 {over}, label %{label}_end, label %{label}_body")
+        self.start(f"{label}_body")
+        return number, label
+
+    def turn(self, number: str, label: str) -> None:
+        """End a turn of such a loop."""
+        self.emit(f"br label %{label}_turn")
+        self.start(f"{label}_turn")
+        self.emit(f"%{label}_next = add i64 {number}, 1")
+        self.emit(f"br label %{label}")
+        self.start(f"{label}_end")
+
     def text(self, *endings: str) -> str:
         """The whole function; ``endings`` are blocks after its last."""
         lines = (*self.counters, *self.function.lines, *endings)
@@ -212,14 +231,28 @@ def _open_text() -> str:
     return t.text("no:", "  ret i1 false")
 
 
+def _divided(t: Text, number: str, count: str) -> tuple[str, str]:
+    """Remainder and quotient, without a division (some 20 cycles) where the number is less."""
+    large, joined = t.function.fresh("large"), t.function.fresh("joined")
+    before = t.function.label
+    t.emit(f"br i1 {t.op('icmp ult', number, count)}, label %{joined}, label %{large}")
+    t.start(large)
+    rest, whole = t.op("urem", number, count), t.op("udiv", number, count)
+    t.emit(f"br label %{joined}")
+    t.start(joined)
+    return (
+        t.new(f"phi i64 [ {number}, %{before} ], [ {rest}, %{large} ]"),
+        t.new(f"phi i64 [ 0, %{before} ], [ {whole}, %{large} ]"),
+    )
+
+
 def _row_text() -> str:
     """Where the part inside of a row begins in device memory; -1 where none is inside."""
     t = Text("define internal i64 @box_row(ptr %box, i64 %number) noinline")
     rest, place = "%number", t.load("%box", BASE)
     for axis in range(_OUTER):
         count = t.load("%box", _COUNT + axis)
-        index = t.op("urem", rest, count) if axis < _OUTER - 1 else rest
-        rest = t.op("udiv", rest, count) if axis < _OUTER - 1 else rest
+        index, rest = _divided(t, rest, count) if axis < _OUTER - 1 else (rest, rest)
         step, start = t.load("%box", _STEP + axis), t.load("%box", _START + axis)
         at = t.op("add", start, t.op("mul", index, step))
         # As unsigned numbers, negative coordinates are beyond every size.
