@@ -162,8 +162,13 @@ class TileCopy:
         if self.sizes[-1] % width:
             return False
         self.width = width
-        axes = self._axes(0)
+        slots = -(-prod(self.sizes) // (width * self.kernel.threads))
+        points = [self._axes(slot) for slot in range(slots)]
         self.width = 1
+        return all(self._is_whole_at(leaf, axes, width, moving) for axes in points)
+
+    def _is_whole_at(self, leaf: Leaf, axes: Sequence[Index], width: int, moving: int) -> bool:
+        """The same of the chunks that begin at ``axes``: threads may have other rows in each."""
         first, second = (leaf.place(0, (*axes[:-1], axes[-1] + n)) for n in (0, 1))
         if second != (*first[:moving], first[moving] + 1, *first[moving + 1 :]):
             return False
