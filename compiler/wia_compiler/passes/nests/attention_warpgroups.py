@@ -31,6 +31,8 @@ STEP: Final = 16
 """Keys that one product folds: tiles have a multiple of it."""
 MAX_RANK: Final = 5
 ALIGNMENT: Final = 16
+KEY_BLOCKS: Final = (128, 96, 64, 32, 16)
+"""Sizes to choose from; of blocks of 112 that are masked on both sides ptxas spills registers."""
 LARGEST_BOX: Final = 256
 """Rows that one copy brings."""
 LEAST_STAGES: Final = 2
@@ -103,7 +105,7 @@ def warpgroup_tiles(
     candidates: list[WarpgroupTiles] = []
     for groups in MOST_VALUES:
         rows = asked.get("query", groups * GROUP_ROWS)
-        for block in [asked["key"]] if "key" in asked else _key_blocks(keys):
+        for block in [asked["key"]] if "key" in asked else KEY_BLOCKS:
             made = WarpgroupTiles(
                 rows, block, row, column, query.dtype, True, stages or LEAST_STAGES
             )
@@ -113,12 +115,6 @@ def warpgroup_tiles(
         raise NoWarpgroups("no such tiles fit into registers and shared memory")
     heads = prod(op.result_spec.shape[:-2])
     return min(candidates, key=lambda each: _order(each, heads, queries, keys, facts))
-
-
-def _key_blocks(keys: int) -> list[int]:
-    """Sizes of a block of keys: 128 as far as it goes, else less of them."""
-    most = -(-keys // STEP) * STEP
-    return [size for size in (128, 112, 96, 80, 64, 48, 32, 16) if size <= most]
 
 
 def _order(
