@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
@@ -175,13 +176,15 @@ def _extreme(pick: Callable[[Array, Array], Array], nan_wins: Callable[..., Arra
         sign = np.signbit(a) ^ np.signbit(b)
         if "abs" in form.flags:
             a, b = np.abs(a), np.abs(b)
-        made = extreme(form, a, b)
+        made: Array = extreme(form, a, b)
         for third in more:
             each: Array = np.abs(third) if "abs" in form.flags else third
             made = extreme(form, made, each)
         if "xorsign" not in form.flags:
             return made
-        signed = np.copysign(made, np.where(sign, a.dtype.type(-1), a.dtype.type(1)))
+        one = a.dtype.type(1)
+        towards = cast("Array", np.where(sign, -one, one))
+        signed = np.copysign(made, towards)
         return np.where(np.isnan(made), made, signed).astype(a.dtype)
 
     def extreme(form: Form, a: Array, b: Array) -> Array:
