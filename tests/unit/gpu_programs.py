@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from unit.gpu_interpreter import Buffer, dtype_of, run_kernel
@@ -57,13 +59,20 @@ def spec_of(name: str, array: Array) -> ArraySpec:
     return ArraySpec(name, TensorSpec(array.shape, dtype, name), strides)
 
 
-def compile_text(text: str, arrays: Sequence[Array], target: GpuTarget) -> Compiled:
-    """Compile the last kernel of a text for these arrays."""
+def compile_text(
+    text: str, arrays: Sequence[Array], target: GpuTarget, *, record: bool = False
+) -> Compiled:
+    """Compile the last kernel of a text for these arrays; each pass leaves valid IR.
+
+    The record, which takes as long as the passes, is made when a test looks at it; ``record``
+    saves one that always does the second compilation.
+    """
     imported = import_program(parse(Source(text)))
     name = list(imported.kernels)[-1]
     names = [parameter.name for parameter in imported.kernels[name].inputs]
     specs = [spec_of(each, array) for each, array in zip(names, arrays, strict=True)]
-    return compile_kernel(imported, name, specs, target)
+    with mock.patch.dict(os.environ, WIA_VERIFY="1"):
+        return compile_kernel(imported, name, specs, target, record=record)
 
 
 def build(

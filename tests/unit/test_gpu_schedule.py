@@ -17,7 +17,7 @@ def schedule(expression, *arrays):
     parameters = ", ".join(f"input {name}: tensor" for name in names)
     text = f"kernel k({parameters}, output Y: tensor) {{ Y = {expression}; }}"
     target = CapturingTarget(ARCHITECTURE, lowers=False)
-    compiled = compile_text(text, arrays, target)
+    compiled = compile_text(text, arrays, target, record=True)
     (module,) = target.modules
     verify_tile(module)
     return module, compiled.trace.stage("schedule").decisions

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import wia_compiler as wia
 from wia_compiler.base.errors import CompileError
+from wia_compiler.runtime.session import recording
 
 RNG = np.random.default_rng(11)
 BF16 = ml_dtypes.bfloat16
@@ -32,7 +33,9 @@ def kernel_of(expression, count):
 
 
 def built(expression, arrays, target="gpu:sm_80", **options):
-    return kernel_of(expression, len(arrays)).build(*arrays, target=target, **options)
+    """A build with its record, whose decisions are looked at."""
+    with recording():
+        return kernel_of(expression, len(arrays)).build(*arrays, target=target, **options)
 
 
 def is_by_tensor_cores(build):
