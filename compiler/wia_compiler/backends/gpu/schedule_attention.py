@@ -155,6 +155,11 @@ def attention_as_written(
     nest: ScheduledNest, directives: tuple[Directive, ...], architecture: Architecture
 ) -> Choice:
     """The same with a user's tiles, which the nest was written in."""
+    if _joins(nest.function):
+        raise IllegalRewrite(
+            "the nest that joins parts has no schedule of its own",
+            hint="write lines for the nest that walks the keys: parallel key 512",
+        )
     check_directives(directives, MOST_STAGES)
     chosen = schedule_attention(nest.function, architecture)
     return replace(chosen, reason=f"as the schedule says; {chosen.reason}")
