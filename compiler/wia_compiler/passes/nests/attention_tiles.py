@@ -128,7 +128,10 @@ def block_tiles(
     seen: list[int] = []
     found: list[BlockTiles] = []
     for rows, columns in _PRODUCTS if has_products else _SUMS:
-        if has_products and columns > _most_keys(sides[1], facts):
+        most = _most_keys(sides[1], facts)
+        if not facts.copies_alone and sides[1] > NARROW and queries < LEAST:
+            most = STEP  # a few warps carry all of a tile through registers
+        if has_products and columns > most:
             continue
         tiles = BlockTiles(min(rows, _halved(queries)), min(columns, _halved(keys)), *sides)
         if tiles.shared_bytes <= facts.shared_bytes:
