@@ -169,6 +169,25 @@ def test_vectors(left, right, reason):
     assert decision.reason == reason
 
 
+@pytest.mark.parametrize(
+    "expression,arrays",
+    [
+        ("gather(A, 0, B)", (zeros(100, 64), zeros(50, 64, dtype=np.int64))),
+        ("gather(A, 1, B)", (zeros(100, 64), zeros(100, 20, dtype=np.int64))),
+        ("index_select(A, 0, B)", (zeros(100, 64), zeros(50, dtype=np.int64))),
+        ("embedding(B, A)", (zeros(100, 64), zeros(50, dtype=np.int64))),
+        ("one_hot(A, 100)", (zeros(50, dtype=np.int64),)),
+        ("tril(A)", (zeros(100, 64),)),
+        ("flip(A, [0])", (zeros(100, 64),)),
+        ("argmax(A, 1)", (zeros(100, 64),)),
+    ],
+)
+def test_nests_that_know_where_they_are_are_shared_among_threads(expression, arrays):
+    """Arrays of positions stand before the loops, and do not hide them."""
+    _, decisions = schedule(expression, *arrays)
+    assert min(each.numbers["threads"] for each in decisions) >= 32
+
+
 def test_filters_share_what_a_thread_reads():
     _, (decision,) = schedule("conv2d(A, B, padding=1)", zeros(1, 3, 32, 32), zeros(4, 3, 3, 3))
     assert decision.numbers["results a thread"] == 4

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Block, Operation
 
 from wia_compiler.base.schedule import Directive, directive
 from wia_compiler.dialects.tile import ComputeOp, ForOp
+from wia_compiler.dialects.tile_places import PositionsOp
 from wia_compiler.passes.tile_rewrites import (
     axis_of,
     find_loop,
@@ -37,10 +39,15 @@ def kept_loops(nest: FuncOp) -> list[ForOp]:
     """
     found: list[ForOp] = []
     body = nest.body.block
-    while isinstance(body.first_op, ForOp) and not is_folded(body.first_op):
-        found.append(body.first_op)
-        body = body.first_op.body.block
+    while isinstance(first := _first_op(body), ForOp) and not is_folded(first):
+        found.append(first)
+        body = first.body.block
     return found
+
+
+def _first_op(block: Block) -> Operation | None:
+    """What a block does first; arrays of positions are there without anything being done."""
+    return next((op for op in block.ops if not isinstance(op, PositionsOp)), None)
 
 
 def tile_loops(
