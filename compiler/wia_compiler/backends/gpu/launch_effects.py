@@ -9,6 +9,7 @@ from xdsl.dialects import memref
 from xdsl.dialects.func import CallOp, FuncOp
 from xdsl.ir import Operation, SSAValue, Use
 
+from wia_compiler.backends.gpu.written_boxes import Box, box_of, overlap
 from wia_compiler.dialects.memref_prefetch import PrefetchOp
 from wia_compiler.dialects.nvgpu import DeviceAsyncCopyOp
 from wia_compiler.dialects.nvgpu_hopper import (
@@ -23,17 +24,29 @@ _READS = (*LOADS, PrefetchOp, TensorLoadOp, TensorMapPrefetchOp)
 
 @dataclass(frozen=True)
 class Effects:
-    """Buffers that a launch reads and writes, as values of the host that no view stands before."""
+    """Buffers that a launch reads and writes, as values of the host that no view stands before.
+
+    Of what it writes the box is kept too, where it is known and no view was passed.
+    """
 
     reads: frozenset[SSAValue]
-    writes: frozenset[SSAValue]
+    writes: frozenset[tuple[SSAValue, Box | None]]
+
+    @property
+    def written(self) -> frozenset[SSAValue]:
+        """The buffers that are written, anywhere in them."""
+        return frozenset(buffer for buffer, _ in self.writes)
 
     def waits_for(self, earlier: Effects) -> bool:
         """Whether the order of the two matters: one writes what the other reads or writes."""
         return bool(
-            self.reads & earlier.writes
-            or self.writes & earlier.reads
-            or self.writes & earlier.writes
+            self.reads & earlier.written
+            or self.written & earlier.reads
+            or any(
+                one == other and overlap(box, before)
+                for one, box in self.writes
+                for other, before in earlier.writes
+            )
         )
 
     def __or__(self, other: Effects) -> Effects:
@@ -41,13 +54,13 @@ class Effects:
 
 
 def effects_of(call: CallOp, kernel: FuncOp) -> Effects:
-    """What a launch of a lowered kernel reads and writes, whole buffers at a time.
+    """What a launch of a lowered kernel reads, whole buffers, and writes, boxes of them if known.
 
     The status record is left out: launches add to it atomically, so their order is of no account.
     A use that is not known to read alone counts as a write.
     """
     reads: set[SSAValue] = set()
-    writes: set[SSAValue] = set()
+    writes: set[tuple[SSAValue, Box | None]] = set()
     for value, parameter in zip(call.arguments, kernel.body.block.args, strict=True):
         root = root_of(value)
         if is_status(root):
@@ -56,7 +69,8 @@ def effects_of(call: CallOp, kernel: FuncOp) -> Effects:
         if any(_reads(use) or not _writes_alone(use) for use in uses):
             reads.add(root)
         if any(not _reads(use) for use in uses):
-            writes.add(root)
+            box = box_of(kernel, parameter.index) if root is value else None
+            writes.add((root, box))
     return Effects(frozenset(reads), frozenset(writes))
 
 

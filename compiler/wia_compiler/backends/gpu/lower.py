@@ -68,6 +68,7 @@ from wia_compiler.backends.gpu.shared_memory import place_shared_buffers
 from wia_compiler.backends.gpu.swizzle import swizzle_of
 from wia_compiler.backends.gpu.turned_bytes import pair_turned_bytes
 from wia_compiler.backends.gpu.unread import remove_unread
+from wia_compiler.backends.gpu.written_boxes import note_written_boxes
 from wia_compiler.base.record import Level
 from wia_compiler.dialects.gpu_ids import BlockIdOp, ThreadIdOp
 from wia_compiler.dialects.tile import ComputeOp, ForOp
@@ -101,6 +102,7 @@ class LowerPass:
         assert isinstance(host, func.FuncOp)
         for op in module.body.block.ops:
             if isinstance(op, func.FuncOp) and "wia.nest" in op.attributes:
+                note_written_boxes(op)
                 if is_warpgroup_attention(op):
                     lower_hopper_attention(op, host)
                 elif WARP_SPECIALISED in op.attributes:
