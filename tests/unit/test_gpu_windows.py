@@ -65,3 +65,22 @@ def test_one_launch_that_reads_shared_rows_once():
     assert counters["l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum"] * 32 < 8 * results
     assert counters["ptx_inst_executed"] * 32 < 50 * results
     assert counters["ptx_branches_divergent"] == 0
+
+
+@pytest.mark.parametrize(
+    "expression,shape,by_windows",
+    [
+        ("max_pool(X, 3)", (2, 8, 30, 30), True),
+        ("max_pool(X, 3, stride=1)", (2, 8, 30, 30), True),
+        ("max_pool(X, 3, stride=2, padding=1)", (2, 8, 30, 30), True),
+        ("max_pool(X, 2)", (1, 8, 30, 30), True),
+        ("max_pool(X, 3, stride=4)", (2, 8, 30, 30), True),
+        ("reduce_sum(X, axis=2)", (2, 64, 9), False),
+        ("reduce_sum(X, axis=[2, 3])", (2, 64, 3, 3), False),
+        ("reduce_sum(X, axis=0)", (9, 640), False),
+    ],
+)
+def test_windows_are_known_by_how_they_lie_in_memory(expression, shape, by_windows):
+    """Of one image and of several, whose arrays are looked at as something else."""
+    (decision,) = pool(expression, sample(shape)).stage("schedule").decisions
+    assert decision.reason.startswith("windows") == by_windows

@@ -100,7 +100,8 @@ class Leaf:
     def read_inside(self, number: int, axes: Sequence[Index], inside: SSAValue | None) -> SSAValue:
         """The element at a point that takes part where ``inside`` holds; anything elsewhere.
 
-        Of an index that a bound keeps inside of its array, 0 is read where it does not.
+        Of an index that a bound keeps inside of its array, 0 is read where it does not; of all
+        indices where a bound is on what they are together, as in a view of windows.
         """
         source, place = self.inputs[number], self.place(number, axes)
         asked = {index for index, _ in self.bounds(axes)}
@@ -115,11 +116,14 @@ class Leaf:
     ) -> SSAValue:
         builder = self.builder
         origin = builder.number(0, IndexType())
+        read = {atom for each in place for atom, _ in each.terms}
+        joint = [each for each in asked if each not in place]
+        together = any(atom in read for each in joint for atom, _ in each.terms)
         safe: list[SSAValue] = []
         for each, size in zip(place, shape_of(source), strict=True):
             low, high = each.range
             index = builder.index(each)
-            if each in asked or low < 0 or high >= size:
+            if together or each in asked or low < 0 or high >= size:
                 index = builder.add(arith.SelectOp(inside, index, origin)).result
             safe.append(index)
         return builder.add(memref.LoadOp.get(source, safe)).res

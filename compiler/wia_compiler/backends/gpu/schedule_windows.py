@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir.affine import AffineDimExpr, AffineExpr
 
+from wia_compiler.backends.gpu.access import axis_strides
 from wia_compiler.backends.gpu.choice import Choice
 from wia_compiler.backends.gpu.schedule_elementwise import spread_threads
 from wia_compiler.backends.gpu.tiling import Tile, kept_loops, tile_loops
 from wia_compiler.dialects.tile import ComputeOp
-from wia_compiler.passes.affine import atoms, linear_form
 from wia_compiler.passes.tile_rewrites import axis_of, leaves_of
 
 LARGEST_WINDOW = 49
@@ -63,29 +64,46 @@ def schedule_windows(nest: FuncOp) -> Choice | None:
 
 
 def _slid_axes(leaf: ComputeOp) -> list[str]:
-    """Kept axes that an input's index adds to a folded one."""
+    """Kept axes along which a window moves: by their strides, whichever way indices are written.
+
+    Rows that lie one behind the other in memory are no windows.
+    """
     found: dict[str, None] = {}
-    for each in leaf.input_maps:
-        for result in each.results:
-            read = {atom.position for atom in atoms(result) if isinstance(atom, AffineDimExpr)}
-            if any(leaf.reductions[axis] for axis in read):
-                kept = (leaf.axis_names[axis] for axis in sorted(read) if not leaf.reductions[axis])
-                found |= dict.fromkeys(kept)
+    for number in range(len(leaf.inputs)):
+        sides = _window(leaf, number)
+        is_run = _is_run(sides)
+        for axis, stride in _moves(leaf, number).items():
+            near = [(step, count) for step, count in sides if step <= stride]
+            if near and (not is_run or any(stride < step * count for step, count in near)):
+                found[axis] = None
     return list(found)
 
 
 def _overlaps(leaf: ComputeOp, axis: str) -> bool:
     """Whether neighbouring windows along an axis share elements."""
-    position = leaf.axis_names.index(axis)
-    for each in leaf.input_maps:
-        for result in each.results:
-            terms = linear_form(result).terms
-            stride = terms.get(AffineExpr.dimension(position), 0)
-            reach = sum(
-                factor * (leaf.sizes[atom.position] - 1)
-                for atom, factor in terms.items()
-                if isinstance(atom, AffineDimExpr) and leaf.reductions[atom.position]
-            )
-            if 0 < stride <= reach:
-                return True
-    return False
+    return any(
+        step <= _moves(leaf, number).get(axis, 0) < step * count
+        for number in range(len(leaf.inputs))
+        for step, count in _window(leaf, number)
+    )
+
+
+def _window(leaf: ComputeOp, number: int) -> list[tuple[int, int]]:
+    """Elements between neighbours of each folded axis of an input, and how many points it has."""
+    strides = axis_strides(leaf, number)
+    axes = zip(leaf.axis_names, leaf.sizes, leaf.reductions, strict=True)
+    sides = [(strides[name] or 0, size) for name, size, folded in axes if folded and size > 1]
+    return [(step, count) for step, count in sides if step > 0]
+
+
+def _moves(leaf: ComputeOp, number: int) -> dict[str, int]:
+    """Elements between neighbours of each kept axis that an input uses."""
+    strides = axis_strides(leaf, number)
+    kept = (n for n, folded in zip(leaf.axis_names, leaf.reductions, strict=True) if not folded)
+    return {name: stride for name in kept if (stride := strides[name])}
+
+
+def _is_run(sides: Sequence[tuple[int, int]]) -> bool:
+    """Whether the points of a window lie one behind the other."""
+    ordered = sorted(sides)
+    return all(step * count == above for (step, count), (above, _) in pairwise(ordered))
