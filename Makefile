@@ -18,7 +18,7 @@ notebook: setup ## open JupyterLab at the first tutorial
 	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) tutorials/01_one_cell.ipynb
 
 test: $(VENV)/.test browser lint ## set up the tests, browser included, and run them all
-	$(BIN)/python -m pytest -n auto --dist loadfile
+	$(BIN)/python -m pytest -n auto --dist loadfile --durations=40
 
 lint: $(VENV)/.test ## ruff, pyright, the arrows between rooms, the size budget
 	$(BIN)/ruff check .

@@ -73,7 +73,7 @@ def build(kernel, arrays) -> wia.Build:
 
 @on_simulator
 def test_a_merged_launch_computes_what_its_parts_do(kernel, arrays, build):
-    """Rows, products by threads and tensor cores, scans, columns, no whole warps: checked, in one."""
+    """Rows, products by threads and tensor cores, scans, columns, parts of warps: in one."""
     for found, wanted in zip(build(*arrays), wia.reference(kernel, *arrays), strict=True):
         np.testing.assert_allclose(
             found.astype(np.float64), wanted.astype(np.float64), rtol=2e-3, atol=2e-3

@@ -244,11 +244,18 @@ def test_code_size_is_that_of_the_sass(architecture):
     assert sum(ends) + 16 * len(ends) == resources["code_bytes"]
 
 
-def test_a_matrix_times_a_vector_folds_in_warps():
-    for shapes in (((300, 1000), (1000,)), ((1000,), (1000, 30))):
-        ptx = ptx_of(MATMUL, *shapes)
-        assert count(ptx, r"shfl\.sync\.bfly\.b32") == 5
-        assert count(ptx, r"bar\.sync") == 0
+@pytest.mark.parametrize(
+    "shapes,butterflies,barriers",
+    [
+        (((3000, 1000), (1000,)), 5, 0),  # a warp for each row
+        (((300, 1000), (1000,)), 6, 2),  # two, whose sums meet in shared memory
+        (((1000,), (1000, 30)), 2, 2),  # 8 columns side by side, 4 rows of them in a warp
+    ],
+)
+def test_a_matrix_times_a_vector_folds_in_warps(shapes, butterflies, barriers):
+    ptx = ptx_of(MATMUL, *shapes)
+    assert count(ptx, r"shfl\.sync\.bfly\.b32") == butterflies
+    assert count(ptx, r"bar\.sync") == barriers
 
 
 def test_targets():

@@ -253,4 +253,4 @@ def test_transfers_land_with_the_phase_that_they_count_for() -> None:
     barriers.complete(8, -16)
     barriers.arrive(8, 1)
     assert landed == ["first", "second", "of the next phase"]
-    assert barriers.is_complete(8, 0) and barriers.flying == 0
+    assert barriers.is_complete(8, 0) and not barriers.in_flight()

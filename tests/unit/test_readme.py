@@ -17,7 +17,8 @@ def test_its_python_runs(tmp_path: Path) -> None:
     assert "wia.fused" in done.stdout
     assert ".visible .entry" in done.stdout
     assert "occupancy" in done.stdout
-    assert "256.0 # matmul" in done.stdout and "thread_tile i 8, j 32;" in done.stdout
+    assert "256.0 # matmul" in done.stdout
+    assert re.search(r"thread_tile i \d+, j \d+;", done.stdout)  # as many as the CPU has room for
     assert "1 True\n0 " in done.stdout and "sass_inst_predicted (predicted)" in done.stdout
 
 
