@@ -25,24 +25,20 @@ from dataclasses import replace
 from xdsl.dialects import func, gpu, memref
 from xdsl.dialects.builtin import (
     IndexType,
-    IntegerAttr,
-    UnitAttr,
-    i64,
 )
 from xdsl.ir import Block, SSAValue
 
 from wia_compiler.backends.gpu.architecture import WARP_SIZE
 from wia_compiler.backends.gpu.builder import Builder
 from wia_compiler.backends.gpu.hopper_consumer import Consumer
-from wia_compiler.backends.gpu.hopper_lower import pass_maps
+from wia_compiler.backends.gpu.hopper_lower import become_kernel, pass_maps
 from wia_compiler.backends.gpu.hopper_pipes import Pipe, pipe_of
 from wia_compiler.backends.gpu.hopper_roles import Producer, RoleMemory
 from wia_compiler.backends.gpu.hopper_schedule import WARPGROUP_ROWS, WARPGROUP_THREADS
 from wia_compiler.backends.gpu.index import of_value
-from wia_compiler.backends.gpu.launch import BLOCK_SIZE
 from wia_compiler.backends.gpu.memory_spaces import name_memory_spaces
 from wia_compiler.backends.gpu.unread import remove_unread
-from wia_compiler.dialects.gpu_dynamic_shared import DYNAMIC_SHARED_BYTES, DynamicSharedMemoryOp
+from wia_compiler.dialects.gpu_dynamic_shared import DynamicSharedMemoryOp
 from wia_compiler.dialects.gpu_ids import ThreadIdOp
 from wia_compiler.dialects.nvgpu_hopper import (
     BarrierCreateOp,
@@ -155,12 +151,5 @@ class _Lowering:
         builder.add(gpu.BarrierOp())
 
     def _replace(self, new: Block) -> None:
-        nest = self.nest
-        nest.body.detach_block(self.old)
-        self.old.drop_all_references()
-        nest.body.add_block(new)
-        nest.update_function_type()
-        nest.attributes["gpu.kernel"] = UnitAttr()
-        nest.attributes[BLOCK_SIZE] = IntegerAttr(self.threads, i64)
         size = sum(pipe.stages * pipe.stage_bytes for pipe in self.pipes)
-        nest.attributes[DYNAMIC_SHARED_BYTES] = IntegerAttr(size, i64)
+        become_kernel(self.nest, new, threads=self.threads, shared_bytes=size)

@@ -94,6 +94,18 @@ def lower_hopper(nest: func.FuncOp, host: func.FuncOp) -> None:
             pass_maps(call, maps)
 
 
+def become_kernel(nest: func.FuncOp, new: Block, *, threads: int, shared_bytes: int) -> None:
+    """Put the body of a kernel in the place of a nest's; ``shared_bytes`` are those of a block."""
+    old = nest.body.block
+    nest.body.detach_block(old)
+    old.drop_all_references()
+    nest.body.add_block(new)
+    nest.update_function_type()
+    nest.attributes["gpu.kernel"] = UnitAttr()
+    nest.attributes[BLOCK_SIZE] = IntegerAttr(threads, i64)
+    nest.attributes[DYNAMIC_SHARED_BYTES] = IntegerAttr(shared_bytes, i64)
+
+
 def pass_maps(call: func.CallOp, maps: Sequence[tuple[int, TensorMapType]]) -> None:
     """Make tensor maps of some of a call's arrays, and pass them behind all of them.
 
@@ -168,15 +180,8 @@ class _Lowering:
         self._replace(new)
 
     def _replace(self, new: Block) -> None:
-        nest = self.nest
-        nest.body.detach_block(self.old)
-        self.old.drop_all_references()
-        nest.body.add_block(new)
-        nest.update_function_type()
-        nest.attributes["gpu.kernel"] = UnitAttr()
-        nest.attributes[BLOCK_SIZE] = IntegerAttr(self.threads, i64)
         shared = self.parts.stages * self.parts.stage_bytes
-        nest.attributes[DYNAMIC_SHARED_BYTES] = IntegerAttr(shared, i64)
+        become_kernel(self.nest, new, threads=self.threads, shared_bytes=shared)
 
     def _initialise_barriers(self) -> None:
         """Full stages are announced by one thread, empty ones by one of each consumer's warps."""
